@@ -62,7 +62,10 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """A package whose functions keep their names when a subpackage of the same name is imported: envcheck.plan."""
+    """A package whose functions keep their names beside a subpackage of the same name.
+
+    `envcheck.plan` is one.
+    """
 
     def __getattr__(self, name: str) -> object:
         """Import the API when a name of it is first used: the command line starts without it."""

@@ -93,7 +93,10 @@ class Result:
         raise NotImplementedError
 
     def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
-        """Return what every format but JSON writes; `verbose` and `quiet` are the options -v and -q."""
+        """Return what every format but JSON writes.
+
+        `verbose` and `quiet` are the options -v and -q.
+        """
         raise NotImplementedError
 
     def render(self, form: str) -> str:
@@ -148,7 +151,7 @@ class DoctorResult(Result):
 
     @property
     def project(self) -> dict[str, Any] | None:
-        """The project that the report is about, as the JSON document states it; None for a machine."""
+        """The project that the report is about, as JSON states it; None for a machine."""
         return None
 
     def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
@@ -199,7 +202,7 @@ class ExplainResult(Result):
 
     @property
     def verdict(self) -> str:
-        """The verdict: incompatible where a cause was found, undetermined where nothing is known."""
+        """The verdict: incompatible with a known cause, undetermined where nothing is known."""
         return self.reading.report.verdict
 
     @property
@@ -214,7 +217,10 @@ class ExplainResult(Result):
 
     @property
     def line(self) -> Event | None:
-        """The line of the log that matters; None where the cause rests on the machine's facts alone."""
+        """The line of the log that matters.
+
+        Return None where the cause rests on the machine's facts alone.
+        """
         return self.reading.line
 
     def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
@@ -230,7 +236,10 @@ class ExplainResult(Result):
         return render_explanation(self.redact().reading)
 
     def render(self, form: str) -> str:
-        """Return the answer in a format; all but a text hold no user names and homes: they are sent to others."""
+        """Return the answer in a format.
+
+        All but a text hold no user names and homes: they are sent to others.
+        """
         if form == "text":
             return super().render(form)
         return Result.render(self.redact(), form)
@@ -269,7 +278,10 @@ class PlanResult(Result):
         return render_plan_json(self.plan, self.verdict)
 
     def render(self, form: str, *, verbose: bool = False) -> str:
-        """Return the plan in a format of any answer, or as script, requirements, dockerfile or environment-yml."""
+        """Return the plan in any answer's format, or as a script or a file that builds it.
+
+        These are requirements, dockerfile and environment-yml.
+        """
         from envcheck.render.plan import FILES, render_file
 
         if form not in FILES:
@@ -288,7 +300,7 @@ class MatrixResult(Result):
 
     @property
     def verdict(self) -> str:
-        """The verdict: compatible where rows were found, undetermined where the matrix does not tell."""
+        """The verdict: compatible with rows, undetermined where the matrix does not tell."""
         return self.found.verdict
 
     @property
@@ -386,15 +398,17 @@ def doctor(
     import_timeout: float = 20.0,
     on_import: OnImport | None = None,
 ) -> DoctorResult:
-    """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
+    """Check whether GPU deep learning works on this machine.
 
-    `python` and `env` name the environment to inspect, as in `snapshot`. `expect` says what must work; "auto": a GPU
-    if there is one. `requirements` are judged too, installed or not, and packages such as vllm with the framework that
-    they bring. `snapshot` judges a saved machine instead.
-    `only` limits the checks to some finding ids. `matrix` is a file that replaces the built-in matrix.
-    `prove` imports each installed framework, and what requires it, for real, all of them within `import_timeout`
-    seconds; False says in the report that nothing was. `on_import` hears the report that rests on files alone, what is
-    imported now, and how many were of how many.
+    If not, report what is wrong, why, and what to type.
+
+    `python` and `env` name the environment to inspect, as in `snapshot`. `expect` says what must
+    work; "auto": a GPU if there is one. `requirements` are judged too, installed or not, and
+    packages such as vllm with the framework that they bring. `snapshot` judges a saved machine
+    instead. `only` limits the checks to some finding ids. `matrix` is a file that replaces the
+    built-in matrix. `prove` imports each installed framework, and what requires it, for real, all
+    of them within `import_timeout` seconds; False says in the report that nothing was. `on_import`
+    hears the report that rests on files alone, what is imported now, and how many were of how many.
     """
     python, env = os.fspath(python), os.fspath(env)
     unknown = frozenset(only) - set(rules.catalogue())
@@ -470,10 +484,10 @@ def explain(
     expect: Expectation = "auto",
     matrix: Path | None = None,
 ) -> ExplainResult:
-    """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
+    """Find the line of a log that matters, its cause, what to type, and the harmless lines.
 
-    `text` is the log, or `files` names logs, gzip files too; "-" is standard input. `snapshot`, or `here` for this
-    machine, adds the facts of the machine that wrote it.
+    `text` is the log, or `files` names logs, gzip files too; "-" is standard input. `snapshot`, or
+    `here` for this machine, adds the facts of the machine that wrote it.
     """
     from envcheck.host.log_files import read_named_log
 
@@ -590,11 +604,14 @@ def matrix(
     framework: str = "",
     matrix: Path | None = None,
 ) -> MatrixResult:
-    """Query the matrix of releases that work together: the rows of a requirement, or those that meet all conditions.
+    """Query the matrix of releases that work together.
 
-    `requirement` is a release such as "tensorflow==2.15.*", or a table: cuda, driver, architecture, cudnn, tensorrt,
-    conda. Otherwise the newest releases for a `python` ("3.11"), `driver` release, `gpu` (a product or a compute
-    capability), `platform` ("linux_x86_64") and `framework` are listed.
+    The rows of a requirement, or those that meet all conditions.
+
+    `requirement` is a release such as "tensorflow==2.15.*", or a table: cuda, driver, architecture,
+    cudnn, tensorrt, conda. Otherwise the newest releases for a `python` ("3.11"), `driver` release,
+    `gpu` (a product or a compute capability), `platform` ("linux_x86_64") and `framework` are
+    listed.
     """
     from envcheck.rules.matrix_question import ReleasesFound, answer_requirement
 
@@ -646,7 +663,9 @@ def load_matrix(file: Path | None = None) -> Matrix:
 def read_machine(
     python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False
 ) -> Snapshot:
-    """Read this machine without the probes named in `without`; raises UserError for an unknown --python or --env.
+    """Read this machine without the probes named in `without`.
+
+    Raises UserError for an unknown --python or --env.
 
     `without_packages`: read the interpreter but not its packages.
     """
@@ -679,7 +698,7 @@ def make_doctor(
     matrix: Path | None = None,
     gate: Gate | None = None,
 ) -> Doctor:
-    """Return what judges environments as `doctor` does, or with a project's gate as `check` does."""
+    """Return what judges environments: as `doctor` does, or by a project's gate as `check`."""
     if gate is None:
         target, used = _target(expect, requirements), load_matrix(matrix)
         return Doctor(used, target, read_machine, prove=_prove, explain=_explain_import)
@@ -695,7 +714,10 @@ def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snap
 
 
 def _can_import(python: PythonFacts) -> bool:
-    """Return whether an environment holds a framework, or the files of one; else its proof costs time for nothing."""
+    """Return whether an environment holds a framework, or the files of one.
+
+    Else its proof costs time for nothing.
+    """
     return bool(python.frameworks.value) or any(
         each.kind == "unowned" for each in python.install_leftovers.value or ()
     )
@@ -772,9 +794,10 @@ SYSTEM_CONFIG = "/etc/envcheck.toml"
 
 
 def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
-    """Read what a project requires, before the machine, so that a mistake in it is reported at once.
+    """Read what a project requires before the machine, to report mistakes at once.
 
-    Unless `required`, a project without a [tool.envcheck] table is fine: a file can be judged without one.
+    Unless `required`, a project without a [tool.envcheck] table is fine: a file can be judged
+    without one.
     """
     from envcheck.check.judge import load_gate
 
@@ -785,9 +808,12 @@ def read_gate(config: str, matrix: Path | None, *, required: bool) -> Gate:
 
 
 def allows_imports() -> bool:
-    """Return whether `doctor` may import frameworks unasked: a file of the system or of the project can forbid it.
+    """Return whether `doctor` may import frameworks unasked.
 
-    A table of /etc/envcheck.toml, for the login nodes of a cluster, counts as much as that of pyproject.toml here.
+    A file of the system or of the project can forbid it.
+
+    A table of /etc/envcheck.toml, for the login nodes of a cluster, counts as much as that of
+    pyproject.toml here.
     """
     for path in (SYSTEM_CONFIG, CONFIG):
         text = _read_text(path) if os.path.isfile(path) else ""  # noqa: PTH113 - pathlib is slow to import
@@ -832,7 +858,10 @@ def _real_path(path: str) -> str:
 
 
 def _read_beside(file: str, name: str) -> str | None:
-    """Read a file that the judged one names, in or below its folder or this one; None if it is not there."""
+    """Read a file that the judged one names, in or below its folder or this one.
+
+    Return None if it is not there.
+    """
     folders = {_real_path(os.path.dirname(file) or "."), _real_path(".")} - {""}  # noqa: PTH120 - pathlib is slow to import
     path = _real_path(name)
     within = any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
@@ -854,7 +883,10 @@ def _read_text(path: str) -> str:
 
 
 def read_bytes(path: str, limit: int, advice: str = "") -> bytes:
-    """Read a file that the user names, of at most `limit` bytes; raises UserError, with advice if it is missing."""
+    """Read a file that the user names, of at most `limit` bytes.
+
+    Raises UserError, with advice if it is missing.
+    """
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs a third of a bare start
             data = stream.read(limit + 1)

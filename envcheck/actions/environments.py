@@ -52,12 +52,15 @@ _IS_VENV = "import sys; sys.exit(sys.prefix == sys.base_prefix)"
 
 
 def is_requirement(text: str) -> bool:
-    """Tell whether a text is a plain requirement that may stand in a command: tensorflow[and-cuda]==2.15.1."""
+    """Return whether a text is a plain requirement, such as tensorflow[and-cuda]==2.15.1."""
     return re.fullmatch(_REQUIREMENT, text) is not None
 
 
 def is_release_file(text: str) -> bool:
-    """Tell whether a text requires one built file by its address: flash-attn @ https://host/flash_attn-2.8.3.whl."""
+    """Return whether a text requires one built file by its address.
+
+    One is `flash-attn @ https://host/flash_attn-2.8.3.whl`.
+    """
     return re.fullmatch(_RELEASE_FILE, text) is not None
 
 
@@ -78,7 +81,10 @@ def conda_prefix(folder: str, *, windows: bool) -> str:
 
 
 def folder_removal(folder: str, *, windows: bool) -> tuple[str, ...]:
-    """Return the command that removes a folder: both shells of Windows start cmd, which takes / for an option."""
+    """Return the command that removes a folder.
+
+    Both shells of Windows start cmd, which takes / for an option.
+    """
     if windows:
         return ("cmd", "/c", "rmdir", "/s", "/q", folder.replace("/", "\\"))
     return ("rm", "-rf", "--", folder)
@@ -90,7 +96,10 @@ def find_free_folder(folder: str, exists: Callable[[str], bool]) -> str:
 
 
 def move_environment(value: T, folder: str, free: str) -> T:
-    """Let a record and all that it holds work on another folder: every value that is it, or a path below it."""
+    """Let a record and all that it holds work on another folder.
+
+    Every value that is it, or a path below it.
+    """
     return cast("T", _moved(value, folder, free))
 
 
@@ -110,7 +119,10 @@ def _moved(value: Any, folder: str, free: str) -> Any:
 
 @dataclass
 class CreateEnvironment(Action):
-    """Make an environment: a folder, or with conda a name; ValueError for no plain spec of conda's."""
+    """Make an environment: a folder, or with conda a name.
+
+    Raise ValueError for no plain spec of conda's.
+    """
 
     folder: str = ""
     installer: str = PIP
@@ -188,7 +200,7 @@ class CreateEnvironment(Action):
 
 
 def changes_environment(action: Action) -> bool:
-    """Tell whether an action changes an environment, and needs nobody to do it."""
+    """Return whether an action changes an environment, and needs nobody to do it."""
     if (
         action.scope != ENVIRONMENT
         or action.by_person
@@ -228,7 +240,10 @@ class ActivateEnvironment(Action):
 
 @dataclass
 class InstallPackages(Action):
-    """Install requirements into an environment with pip or uv; ValueError for what is no plain requirement."""
+    """Install requirements into an environment with pip or uv.
+
+    Raise ValueError for what is no plain requirement.
+    """
 
     requirements: tuple[str, ...]
     python: str
@@ -298,7 +313,7 @@ class InstallPackages(Action):
 
 @dataclass
 class ReinstallPackages(Action):
-    """Install the releases that are there once more, whole, and leave all other distributions as they are."""
+    """Reinstall the installed releases whole, and leave all other distributions alone."""
 
     requirements: tuple[str, ...]  # exact: torch==2.2.2
     python: str
@@ -333,7 +348,7 @@ class ReinstallPackages(Action):
         )
 
     def with_label(self) -> ReinstallPackages:
-        """Name the builds themselves, torch==2.13.0+cpu, so that another index cannot give another build."""
+        """Name the builds, such as torch==2.13.0+cpu: another index must not give another one."""
         label = self.index.rstrip("/").rpartition("/")[2]
         return replace(
             self,
@@ -412,7 +427,10 @@ class UpgradePip(Action):
 
 @dataclass
 class InstallCondaPackages(Action):
-    """Install conda packages into the active environment, or the one in a folder; ValueError for no plain spec."""
+    """Install conda packages into the active environment, or the one in a folder.
+
+    Raise ValueError for no plain spec.
+    """
 
     specs: tuple[str, ...]
     channels: tuple[str, ...] = ("conda-forge",)
@@ -557,7 +575,10 @@ class ImportFrameworks(Action):
 
 
 def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return conda's options for channels; ValueError for a channel or spec that is no plain word."""
+    """Return conda's options for channels.
+
+    Raise ValueError for a channel or spec that is no plain word.
+    """
     for text in (*specs, *channels):
         if not re.fullmatch(_CONDA_SPEC, text):
             raise ValueError(text)
@@ -600,12 +621,18 @@ def shells_of(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def launcher_path(prefix: str) -> str:
-    """Return where the program lies in an environment: `sh PATH COMMAND...` runs a command with the paths."""
+    """Return where the program lies in an environment.
+
+    `sh PATH COMMAND...` runs a command with the paths.
+    """
     return f"{prefix}/bin/envcheck-cuda"
 
 
 def write_launcher(prefix: str, words: Iterable[str]) -> WriteFile:
-    """Write the program: every folder, given as a word of sh, in front of what LD_LIBRARY_PATH holds."""
+    """Write the program that puts every folder first on LD_LIBRARY_PATH.
+
+    A folder is given as a word of sh.
+    """
     folders = " ".join(words)
     lines = tuple(line.replace("@FOLDERS@", folders) for line in _lines("launcher.sh"))
     return WriteFile(launcher_path(prefix), lines, is_program=True, purpose=_WRITE)
@@ -621,7 +648,7 @@ def folder_word(prefix: str, folder: str) -> str:
 def venv_hooks(
     prefix: str, folders: Iterable[str], already: Iterable[str]
 ) -> tuple[WriteFile, ...]:
-    """Put folders on the loader's path of a venv that exists, beside those that its activation sets already."""
+    """Put folders on the loader's path of an existing venv, beside those set already."""
     words = (folder_word(prefix, folder) for folder in dict.fromkeys([*already, *folders]))
     hook = activation_hooks(prefix, SH, purpose="Then activate it again.")
     return (write_launcher(prefix, words), *hook)
@@ -645,7 +672,10 @@ def activation_hooks(prefix: str, shell: str, purpose: str = "") -> tuple[WriteF
 
 
 def conda_hooks(prefix: str, shell: str) -> tuple[WriteFile, ...]:
-    """Write the two scripts that conda reads: when the environment is activated, and when it is left."""
+    """Write the two scripts that conda reads.
+
+    When the environment is activated, and when it is left.
+    """
     return tuple(
         WriteFile(
             f"{prefix}/etc/conda/{kind}e.d/envcheck-cuda.{shell}",

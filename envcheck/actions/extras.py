@@ -1,4 +1,4 @@
-"""Say which extra of this program a command needs, and what to type to add it to this installation."""
+"""Say which extra of this program a command needs, and how to add it here."""
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ _UVX = re.compile(r"[/\\](?:archive|builds|environments)-v\d+[/\\]")
 
 
 class MissingExtraError(UserError):
-    """A command needs an extra that is not installed; the message is one sentence with the line that adds it."""
+    """A command needs an extra that is not installed.
+
+    The message is one sentence with the line that adds it.
+    """
 
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Import modules of an extra inside this block; raises MissingExtraError if one is not installed."""
+    """Import modules of an extra inside this block.
+
+    Raises MissingExtraError if one is not installed.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -80,7 +86,10 @@ def _describe_addition(extra: str) -> str:
 
 
 def _pip(python: str) -> tuple[str, ...]:
-    """Return the command that installs beside a Python: pip where the Python that runs has it, else uv."""
+    """Return the command that installs beside a Python.
+
+    pip where the Python that runs has it, else uv.
+    """
     if find_spec("pip") is None and not python.startswith("~"):
         return "uv", "pip", "install", "--python", python
     return python, "-m", "pip", "install"
@@ -95,7 +104,10 @@ def _is_single_file() -> bool:
 
 
 def _list_packages(extra: str) -> list[str]:
-    """List the requirements of an extra as this distribution states them; from a bare checkout, its own name."""
+    """List the requirements of an extra as this distribution states them.
+
+    From a bare checkout, its own name.
+    """
     from importlib.metadata import PackageNotFoundError, requires
     from pathlib import Path
 

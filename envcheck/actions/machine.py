@@ -1,4 +1,7 @@
-"""Actions on files, variables and the machine: packages, kernel modules, services, and what a person does."""
+"""Actions on files, variables and the machine.
+
+Packages, kernel modules, services, and what a person does.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ class RunEnvcheck(Action):
 
     @property
     def plans_framework(self) -> bool:
-        """Tell whether it plans a framework, named or described."""
+        """Return whether it plans a framework, named or described."""
         return self.words[0] == "plan" and len(self.words) > 2
 
     @property
@@ -112,7 +115,7 @@ class RunEnvcheck(Action):
 
 @dataclass
 class RunCommand(Action):
-    """A command that has no type of its own, with its check and its undo, or the reasons why there are none.
+    """A command without a type, with its check and undo, or the reasons why there are none.
 
     `check_argv` and `undo_argv` stand without sudo; `undo_argv` gets it where the command has it.
     """
@@ -157,7 +160,10 @@ def as_root(argv: tuple[str, ...], *, sudo: bool) -> tuple[str, ...]:
 
 
 def program_path(program: str, system: str) -> str:
-    """Spell a Python as a system names it: on Windows python3 is python, and .venv/bin/python is in Scripts."""
+    """Spell a Python as a system names it.
+
+    On Windows python3 is python, and .venv/bin/python is in Scripts.
+    """
     if system != WINDOWS:
         return program
     if program == "python3":
@@ -238,7 +244,10 @@ class WriteFile(Action):
 
 @dataclass
 class SetVariables(Action):
-    """Set variables of the shell: NAME and VALUE, which may hold $NAME itself to put a folder in front."""
+    """Set variables of the shell.
+
+    NAME and VALUE, which may hold $NAME itself to put a folder in front.
+    """
 
     values: tuple[tuple[str, str], ...]
     purpose: str = ""

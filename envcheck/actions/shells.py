@@ -15,14 +15,20 @@ _SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")
 
 
 def quoted(words: Iterable[str], system: str) -> str:
-    """Quote requirements, options and folders that were read strictly; both shells of Windows know double quotes."""
+    """Quote requirements, options and folders that were read strictly.
+
+    Both shells of Windows know double quotes.
+    """
     if system != "windows":
         return " ".join(map(posix_word, words))
     return " ".join(word if re.fullmatch(r"[\w.:/\\=-]+", word) else f'"{word}"' for word in words)
 
 
 def posix_word(word: str) -> str:
-    """Quote a word for a POSIX shell or zsh, which is left a leading ~/, the redacted $USER and search paths."""
+    """Quote a word for a POSIX shell or zsh.
+
+    A leading ~/, the redacted $USER and search paths stay as they are.
+    """
     if word.startswith("~/"):
         return "~/" + posix_word(word[2:]) if word[2:] else "~/"
     names = "|".join(
@@ -48,10 +54,12 @@ _INSIDE = r"[\w.:/\\=+~*,@#-]+"
 
 
 def windows_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> str:
-    """Quote a command of harmless words; what no quoting keeps from being read becomes a visible mark.
+    """Quote a command of harmless words.
 
-    Variables are set in a cmd of the command's own, which takes plain words only: PowerShell hands on no quote within
-    a word. With other words the line is for cmd.exe alone.
+    What no quoting keeps from being read becomes a visible mark.
+
+    Variables are set in a cmd of the command's own, which takes plain words only: PowerShell hands
+    on no quote within a word. With other words the line is for cmd.exe alone.
     """
     program, *words = (_READ_ANYWHERE.sub("\ufffd", word) for word in argv)
     line = " ".join([_program(program), *map(_quoted, words)])
@@ -73,7 +81,10 @@ def _quoted(word: str) -> str:
 
 
 def _program(word: str) -> str:
-    """Quote the parts of a path: PowerShell takes what begins with a quote for a text and runs nothing."""
+    """Quote the parts of a path.
+
+    PowerShell takes what begins with a quote for a text and runs nothing.
+    """
     path = word.replace("/", "\\")  # cmd takes what follows a / for an option
     first, *rest = path.split("\\")
     if not first or re.match(rf"(?!~){_HARMLESS}", first):
@@ -84,7 +95,10 @@ def _program(word: str) -> str:
 
 
 def _part(part: str) -> str:
-    """Quote a part of a path from where it needs it; most programs take a backslash's meaning before a quote."""
+    """Quote a part of a path from where it needs it.
+
+    Most programs take a backslash's meaning before a quote.
+    """
     if not part or re.fullmatch(_PLAIN, part):
         return f"\\{part}"
     plain = re.match(rf"(?!~){_HARMLESS}+", part)
@@ -104,7 +118,10 @@ STOP = "if ($LASTEXITCODE) { exit $LASTEXITCODE }"
 
 
 def powershell_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> str:
-    """Write a command of ASCII alone: which code page a file is read in depends on the PowerShell and the machine."""
+    """Write a command of ASCII alone.
+
+    Which code page a file is read in depends on the PowerShell and the machine.
+    """
     program, *words = argv
     call = (
         program if _is_plain(program) else f"& {_powershell_literal(program)}"
@@ -128,7 +145,7 @@ def _is_plain(word: str) -> bool:
 
 
 def _quoted_for_powershell(word: str) -> str:
-    """Quote as programs read it what PowerShell would hand on without quotes, or each release with others."""
+    """Quote what PowerShell would hand on without quotes, or each release differently."""
     if word and not re.search(r'[\s"]', word):
         return word
     escaped = re.sub(r'(\\*)"', r'\1\1\\"', word)
@@ -136,7 +153,10 @@ def _quoted_for_powershell(word: str) -> str:
 
 
 def _powershell_literal(text: str) -> str:
-    """Spell a text: single quotes take everything as it is but themselves; what is not ASCII is spelled by number."""
+    """Spell a text: single quotes take everything as it is but themselves.
+
+    What is not ASCII is spelled by number.
+    """
     parts = [*_parts(inert(text))]
     return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
 
@@ -163,7 +183,9 @@ def shell_line(argv: tuple[str, ...], system: str = "") -> str:
 
 
 def action_line(action: Action, system: str = "", *, folded: bool = False) -> str:
-    """Write an action as it is typed in a shell of `system`, its variables set; "" for what no command does.
+    """Write an action as it is typed in a shell of `system`, its variables set.
+
+    Return "" for what no command does.
 
     `folded`: what writes a file stands on a line for each line it writes.
     """
@@ -176,7 +198,10 @@ def action_line(action: Action, system: str = "", *, folded: bool = False) -> st
 
 
 def typed_words(action: Action, system: str = "") -> tuple[str, ...]:
-    """Return an action as one command of words: `env` sets its variables, and on Windows a cmd of its own."""
+    """Return an action as one command of words.
+
+    `env` sets its variables, and on Windows a cmd of its own.
+    """
     argv, variables = action.command(system), action.variables()
     if not variables:
         return argv
@@ -187,7 +212,10 @@ def typed_words(action: Action, system: str = "") -> tuple[str, ...]:
 
 
 def script_line(action: Action, system: str = "") -> str:
-    """Write an action for a script: of sh, where the lines of a file stand as they are, or of PowerShell."""
+    """Write an action for a script.
+
+    Of sh, where the lines of a file stand as they are, or of PowerShell.
+    """
     if system == "windows":
         return powershell_line(action.command(system), action.variables())
     if isinstance(action, WriteFile):

@@ -1,4 +1,7 @@
-"""What the commands share: options, the files that a user names, and the machine that a command works on."""
+"""What the commands share.
+
+Options, the files that a user names, and the machine that a command works on.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,10 @@ _LONG = 300.0  # for who wants to know
 
 
 def verification(command: F) -> F:
-    """Add --verify, --no-verify and --verify-timeout; the command takes `verify` and `verify_timeout` as the API."""
+    """Add --verify, --no-verify and --verify-timeout.
+
+    The command takes `verify` and `verify_timeout` as the API.
+    """
 
     @functools.wraps(command)
     def choose(*, verify: bool | None, verify_timeout: float | None, **others: object) -> object:
@@ -121,13 +127,19 @@ FOR_PEOPLE = ("text", "markdown", "html")  # formats of a report that people rea
 
 @dataclass
 class Proof:
-    """Whether the frameworks are imported for real, and for how long; None: where a person reads the report."""
+    """Whether the frameworks are imported for real, and for how long.
+
+    None: where a person reads the report.
+    """
 
     asked: bool | None = None
     seconds: float = 20.0
 
     def wanted(self, form: str) -> bool | None:
-        """Return whether to import for a report in a format; None where nobody would ask why not."""
+        """Return whether to import for a report in a format.
+
+        Return None where nobody would ask why not.
+        """
         if self.asked is not None or form not in FOR_PEOPLE:
             return self.asked
         return api.allows_imports()
@@ -206,7 +218,7 @@ class Printing:
 
     @property
     def color(self) -> bool:
-        """Tell whether standard output gets colours."""
+        """Return whether standard output gets colours."""
         return self.wants_color(sys.stdout)
 
     def wants_color(self, stream: TextIO) -> bool:
@@ -219,7 +231,10 @@ class Printing:
 
 
 def output_format(*forms: str) -> Callable[[F], F]:
-    """Add --format with these formats, and --json, which is short for one of them; the command takes `form`."""
+    """Add --format with these formats, and --json for one of them.
+
+    The command takes `form`.
+    """
 
     def add(command: F) -> F:
         @functools.wraps(command)
@@ -240,7 +255,10 @@ def output_format(*forms: str) -> Callable[[F], F]:
 
 
 def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
-    """Add --format with these formats, --json, --color, -q and -v; the command takes them as one `printing`."""
+    """Add --format with these formats, --json, --color, -q and -v.
+
+    The command takes them as one `printing`.
+    """
 
     def add(command: F) -> F:
         @functools.wraps(command)
@@ -297,7 +315,10 @@ def installer(usual: str) -> Callable[[F], F]:
 
 
 class ProgressLine:
-    """The last line of a terminal: how far the work is, and since when; none in a pipe, in CI and with -q."""
+    """The last line of a terminal.
+
+    How far the work is, and since when; none in a pipe, in CI and with -q.
+    """
 
     def __init__(self, *, quiet: bool = False, total: int = 0) -> None:
         is_bare = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
@@ -384,7 +405,10 @@ _PATIENCE = 1.0  # seconds until the programs that have not answered are named
 
 @contextmanager
 def slow_programs() -> Iterator[Callable[[], None]]:
-    """Name on a terminal, after a second, the programs that have not answered; what it yields ends that early."""
+    """Name on a terminal, after a second, the programs that have not answered.
+
+    What it yields ends that early.
+    """
     line = ProgressLine()
     if not line.is_shown:
         yield line.close
@@ -411,6 +435,9 @@ def _name_running(line: ProgressLine) -> None:
 
 
 def live_snapshot(python: str, env: str) -> Snapshot:
-    """Read this machine, and name the programs that it waits for; raises UserError as the API does."""
+    """Read this machine, and name the programs that it waits for.
+
+    Raises UserError as the API does.
+    """
     with slow_programs():
         return api.snapshot(python=python, env=env)

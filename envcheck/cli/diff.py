@@ -26,10 +26,12 @@ EXAMPLE = "Example: envcheck diff works.json broken.json"
     verbose="Print every difference.",
 )
 def diff(a: str, b: str, printing: common.Printing, **asked: Any) -> int:
-    """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
+    """Report what differs between two machines saved by `envcheck snapshot`.
 
-    Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something does, and with 3 if
-    that is unknown.
+    The most likely cause stands first.
+
+    Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something
+    does, and with 3 if that is unknown.
     """
     found = api.diff(a, b, **asked)
     print_answer(printing, found.document, found.to_json)

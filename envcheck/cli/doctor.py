@@ -45,10 +45,12 @@ def doctor(
     no_snapshot: bool,
     **asked: Any,
 ) -> int:
-    """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type.
+    """Check whether GPU deep learning works on this machine.
 
-    Changes nothing. After the verdict that rests on files it imports the frameworks of an environment that is active or
-    named; formats for programs wait for --import.
+    If not, report what is wrong, why, and what to type.
+
+    Changes nothing. After the verdict that rests on files it imports the frameworks of an
+    environment that is active or named; formats for programs wait for --import.
     """
     if smoke and asked["snapshot"]:
         raise UserError(

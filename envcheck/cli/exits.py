@@ -55,7 +55,10 @@ def _is_redirected() -> bool:
 
 
 def _with_output(work: Callable[[], int]) -> int:
-    """Do the work and flush what it printed; return the exit code even if the output cannot be written."""
+    """Do the work and flush what it printed.
+
+    Return the exit code even if the output cannot be written.
+    """
     with _complete_streams():
         return _do_with_output(work)
 
@@ -80,7 +83,7 @@ def _do_with_output(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _complete_streams() -> Iterator[None]:
-    """Replace streams that are missing, or are no complete text streams, until the end of the block."""
+    """Replace streams that are missing or incomplete, until the end of the block."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(_complete, streams)
     try:
@@ -101,7 +104,7 @@ def _complete(stream: Any) -> Any:
 
 
 class _TextSink(io.TextIOBase):
-    """A text stream that writes into io.StringIO, or into another object that has `write` and `flush` alone."""
+    """A text stream that writes into an object that has only `write` and `flush`."""
 
     encoding = "utf-8"
 

@@ -40,10 +40,10 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 def explain(
     files: tuple[str, ...], printing: common.Printing, *, follow: bool, **asked: Any
 ) -> int:
-    """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
+    """Find the line of a log that matters, its cause, what to type, and the harmless lines.
 
-    FILE may be a gzip file; - or no FILE reads standard input. Without --here or --snapshot, only the log is judged: it
-    may come from another machine.
+    FILE may be a gzip file; - or no FILE reads standard input. Without --here or --snapshot, only
+    the log is judged: it may come from another machine.
     """
     files = files or (STANDARD_INPUT,)
     if follow:
@@ -71,9 +71,12 @@ def _print(found: api.ExplainResult, printing: common.Printing) -> None:
 
 
 def _follow(files: tuple[str, ...], judge: LogJudge, printing: common.Printing) -> int:
-    """Print each cause once, when it becomes the main one; at the end or on Ctrl-C the whole verdict.
+    """Print each cause once, when it becomes the main one.
 
-    A file has no end: only Ctrl-C ends it, with the exit code of an interruption. Standard input and pipes have one.
+    At the end or on Ctrl-C the whole verdict.
+
+    A file has no end: only Ctrl-C ends it, with the exit code of an interruption. Standard input
+    and pipes have one.
     """
     if len(files) > 1:
         raise UserError("--follow takes one file, or standard input.")

@@ -1,4 +1,7 @@
-"""`envcheck fix`: show the steps of the doctor's report, ask, and have them run as one transaction."""
+"""`envcheck fix`: show the steps of the doctor's report, ask, and run them.
+
+They run as one transaction.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,9 @@ def fix(
     matrix: str | None,
     torch_index: str,
 ) -> int:
-    """Fix what `envcheck doctor` finds in an environment, and verify it; if that fails, restore the old environment.
+    """Fix what `envcheck doctor` finds in an environment, and verify it.
+
+    If that fails, restore the old environment.
 
     The steps run in a copy. Steps on the system are printed for you to run.
     """

@@ -229,7 +229,10 @@ def report(
     matrix: str | None,
     printing: common.Printing,
 ) -> int:
-    """Judge the hosts of a folder, grouped by verdict and primary cause; the worst verdict gives the exit code."""
+    """Judge the hosts of a folder, grouped by verdict and primary cause.
+
+    The worst verdict gives the exit code.
+    """
     rows = _judge(folder, golden, matrix, Target(expect, requirements))
     if not rows:
         raise UserError(

@@ -51,7 +51,10 @@ class Question:
 
 
 def read_listing(question: Question, library: Fact[str] | None = None) -> Listing:
-    """Read the GPUs and the processes on them, through a new host each time: one remembers its answers."""
+    """Read the GPUs and their processes, through a new host each time.
+
+    One host remembers its answers.
+    """
     host = LocalHost(question.timeout + _REST)
     reading = read_activity(host, find_nvml(host) if library is None else library, question.timeout)
     return _build_listing(reading, host.system, question)
@@ -293,7 +296,7 @@ def gpus(
     printing: common.Printing,
     **job: Any,
 ) -> int:
-    """Show GPUs, their memory and the processes that hold it, including those that nvidia-smi hides.
+    """Show GPUs, their memory and its holders, even those that nvidia-smi hides.
 
     Prints the command that ends a process, but never runs it.
     """

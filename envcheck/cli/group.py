@@ -124,7 +124,10 @@ def _unknown(name: str) -> str:
 @click.version_option(__version__, "-V", "--version", prog_name="envcheck")
 @click.pass_context
 def group(context: click.Context) -> None:
-    """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type."""
+    """Check whether GPU deep learning works on this machine.
+
+    If not, report what is wrong, why, and what to type.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -197,7 +200,10 @@ def _add_powershell() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; usage errors become UserError, a reader that left BrokenPipeError."""
+    """Run one command and return its exit code.
+
+    Usage errors become UserError, a reader that left BrokenPipeError.
+    """
     stdout = sys.stdout
     if _COMPLETE in os.environ:
         _add_powershell()

@@ -1,4 +1,7 @@
-"""`envcheck install`: show the plan, ask, and have it run as one transaction; resume, undo, or remove what is kept."""
+"""`envcheck install`: show the plan, ask, and have it run as one transaction.
+
+Resume, undo, or remove what is kept.
+"""
 
 from __future__ import annotations
 
@@ -307,7 +310,10 @@ def install(
     removes_kept: bool,
     **asked: Any,
 ) -> int:
-    """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
+    """Install REQ into an environment and verify it.
+
+    If anything fails, restore the old environment.
+    """
     folder = expand_home(folder)
     if bool(asked["requirements"]) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(

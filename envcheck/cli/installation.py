@@ -1,4 +1,7 @@
-"""What the commands that change an environment share: options, questions, progress, and how a transaction ends."""
+"""What the commands that change an environment share.
+
+Options, questions, progress, and how a transaction ends.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class OutputOptions:
 
 
 def output_options(dry_run: str) -> Callable[[common.F], common.F]:
-    """Add the options on confirmation and output, --dry-run with this help; the command takes them as `output`."""
+    """Add the options on confirmation and output, --dry-run with this help.
+
+    The command takes them as `output`.
+    """
 
     def add(command: common.F) -> common.F:
         @functools.wraps(command)
@@ -73,7 +79,10 @@ _TAIL = 15  # lines of a failed step
 
 
 class InstallProgress:
-    """Numbers the steps; shows how far they are and the last line of a step on a terminal, every line with -v."""
+    """Numbers the steps and shows their progress.
+
+    A terminal shows the last line of a step, -v every line.
+    """
 
     def __init__(
         self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed"
@@ -189,7 +198,10 @@ _SHOWN = 3  # programs that are named before the rest is counted
 
 
 def _warn_of_programs(place: Place) -> None:
-    """Name the programs that run from the environment: after the change they load files of the new one."""
+    """Name the programs that run from the environment.
+
+    After the change they load files of the new one.
+    """
     found = list_programs_in(str(place.folder)) if place.is_taken else ()
     if found:
         named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
@@ -202,7 +214,10 @@ def _warn_of_programs(place: Place) -> None:
 
 
 def confirm(question: str, output: OutputOptions) -> None:
-    """Ask for confirmation unless --yes was given; raises UserError without a yes, or without a terminal to ask on."""
+    """Ask for confirmation unless --yes was given.
+
+    Raises UserError without a yes, or without a terminal to ask on.
+    """
     if output.agreed:
         return
     if sys.stdin is None or not sys.stdin.isatty():

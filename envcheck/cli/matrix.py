@@ -102,7 +102,7 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
 )
 @_add_row_options
 def query(printing: common.Printing, *, everything: bool, sources: bool, **asked: Any) -> int:
-    """Name the newest release of each framework that meets all conditions, and why no newer one does.
+    """Name each framework's newest release that meets all conditions, and why no newer one.
 
     Without --platform it is for Linux on x86-64.
     """
@@ -139,7 +139,7 @@ def query(printing: common.Printing, *, everything: bool, sources: bool, **asked
     "Refresh this matrix instead of the built-in one.",
 )
 def refresh(printing: common.Printing, **asked: Any) -> int:
-    """Add new releases, Pythons and requirements from the wheels on the index that pip is configured for.
+    """Add new releases, Pythons and requirements from the wheels on pip's index.
 
     Reads index pages and a few kilobytes to megabytes of each new wheel; runs no code from them.
     """

@@ -54,7 +54,10 @@ class VerifyRequest:
 
 
 def refresh(request: RefreshRequest, printing: common.Printing) -> int:
-    """Refresh the matrix, write it and print what changed; write nothing if anything could not be read."""
+    """Refresh the matrix, write it and print what changed.
+
+    Write nothing if anything could not be read.
+    """
     require_extra("matrix", "envcheck matrix refresh")
     document, names = _load(request)
     if request.since and not is_version(request.since):
@@ -86,7 +89,7 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
 
 
 def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]:
-    """Load the whole matrix, and choose the sections of the frameworks and packages that the user names, or all."""
+    """Load the whole matrix, and choose the sections that the user names, or all."""
     try:
         document = load_document(request.matrix)
     except MatrixError as error:

@@ -1,4 +1,7 @@
-"""`envcheck mcp`: answer coding agents over the Model Context Protocol, on standard input and output."""
+"""`envcheck mcp`: answer coding agents over the Model Context Protocol.
+
+It speaks on standard input and output.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,10 @@ def _answer(
 
 
 def _below(option: str, path: str, pattern: str = "") -> str:
-    """Return a path in or below the current folder; raises UserError for any other, or with another name."""
+    """Return a path in or below the current folder.
+
+    Raises UserError for any other, or with another name.
+    """
     if not path:
         return ""
     try:
@@ -184,12 +190,15 @@ def doctor(
     snapshot: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Check whether GPU deep learning works on this machine: the verdict, what is wrong, why, and what to type.
+    """Check whether GPU deep learning works on this machine.
 
-    env: the name of a conda environment, or a folder below the current one; without it, the active environment or the
-    project's .venv. Its Python is started, and none of its packages. expect: what must work, auto, gpu or cpu.
-    requirements: releases to judge too, installed or not, such as torch>=2.4. snapshot: a saved machine, a .json file
-    below the current folder. as_json: the JSON document in place of the text.
+    The verdict, what is wrong, why, and what to type.
+
+    env: the name of a conda environment, or a folder below the current one; without it, the active
+    environment or the project's .venv. Its Python is started, and none of its packages. expect:
+    what must work, auto, gpu or cpu. requirements: releases to judge too, installed or not, such as
+    torch>=2.4. snapshot: a saved machine, a .json file below the current folder. as_json: the JSON
+    document in place of the text.
     """
     found = api.doctor(
         env=_environment(env),
@@ -208,10 +217,13 @@ def explain(
     snapshot: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Find the root cause in the output of a failed run: the line that matters, why, and what to type.
+    """Find the root cause in the output of a failed run.
 
-    text: the log or the error message; its last 1,000,000 characters suffice. here: the log was written on this
-    machine, whose facts are added. snapshot: the saved machine that wrote it, a .json file below the current folder.
+    The line that matters, why, and what to type.
+
+    text: the log or the error message; its last 1,000,000 characters suffice. here: the log was
+    written on this machine, whose facts are added. snapshot: the saved machine that wrote it, a
+    .json file below the current folder.
     """
     machine = _below("snapshot", snapshot, _SNAPSHOT) or None
     found = api.explain(text, expect=expect, here=here, snapshot=machine)  # type: ignore[arg-type]  # checked there
@@ -266,11 +278,14 @@ def matrix(
     framework: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Query the matrix of releases that work together: the newest release of each framework that works, or rows.
+    """Query the matrix of releases that work together.
 
-    Any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch. Or requirement: a
-    release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550, architecture==8.9, cudnn==9.10, tensorrt,
-    conda. as_json: the whole JSON document, with every row and its sources.
+    The newest release of each framework that works, or rows.
+
+    Any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch. Or
+    requirement: a release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550,
+    architecture==8.9, cudnn==9.10, tensorrt, conda. as_json: the whole JSON document, with every
+    row and its sources.
     """
     found = api.matrix(
         requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework
@@ -293,11 +308,11 @@ def check(
     snapshot: str = "",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Check whether this machine, or what a file will build, meets the project's [tool.envcheck] requirements.
+    """Check whether this machine, or what a file will build, meets [tool.envcheck].
 
-    config: the .toml file below the current folder with the table; pyproject.toml without it. file: a Dockerfile,
-    compose file, environment.yml, requirements file, pyproject.toml or lock file to judge before it is built. driver,
-    gpu: of the machines that run it, such as 570 and L4.
+    config: the .toml file below the current folder with the table; pyproject.toml without it. file:
+    a Dockerfile, compose file, environment.yml, requirements file, pyproject.toml or lock file to
+    judge before it is built. driver, gpu: of the machines that run it, such as 570 and L4.
     """
     found = api.check(
         _below("config", config, _CONFIG),
@@ -318,9 +333,12 @@ def diff(
     expect: str = "auto",
     as_json: bool = False,
 ) -> dict[str, Any]:
-    """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
+    """Report what differs between two machines saved by `envcheck snapshot`.
 
-    a, b: .json files below the current folder, such as that of a machine that works and of one that does not.
+    The most likely cause stands first.
+
+    a, b: .json files below the current folder, such as that of a machine that works and of one that
+    does not.
     """
     found = api.diff(
         _below("a", a, _SNAPSHOT),

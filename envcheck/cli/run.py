@@ -109,7 +109,7 @@ def _read_machine(command: tuple[str, ...]) -> Snapshot:
 
 
 def _python_of(program: str) -> str:
-    """Return the path of the Python that a program is or that its first line names; "" for neither."""
+    """Return the Python that a program is, or that its first line names; "" for neither."""
     from envcheck.host.local import LocalHost  # only a failure is explained: 2 ms
 
     host = LocalHost()

@@ -91,7 +91,10 @@ def _load_printer(printing: common.Printing) -> Callable[[Session], None]:
 
 
 def _check_writable(path: str) -> None:
-    """Raise UserError for a file that cannot be written, before minutes of work; what is in it stays."""
+    """Raise UserError for a file that cannot be written, before minutes of work.
+
+    What is in it stays.
+    """
     is_new = not os.path.lexists(path)
     try:
         with open(path, "a", encoding="utf-8"):  # noqa: PTH123 - pathlib is slow to import
@@ -147,7 +150,10 @@ _GIB = 1 << 30
 
 @dataclass
 class Inspected:
-    """The Python to test, and what is installed for it; builds are not opened, as computing tells more."""
+    """The Python to test, and what is installed for it.
+
+    Builds are not opened, as computing tells more.
+    """
 
     python: str
     distributions: tuple[Distribution, ...]
@@ -169,7 +175,10 @@ def run(
     while_it_runs: Callable[[], object],
     context: Context | None,
 ) -> Session:
-    """Run every job and redact the results; what failed is explained by `context`, which is read where it is None."""
+    """Run every job and redact the results.
+
+    What failed is explained by `context`, which is read where it is None.
+    """
     choice = _choose_devices(gpus.value or (), wanted)
     frameworks = _choose_frameworks(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
@@ -313,7 +322,10 @@ class _PythonAnswer:
 
 
 def _inspect(host: Host, chosen: PythonChoice, *, named: bool) -> Inspected:
-    """Return the Python to test; where no framework can be tested in it, our own, which serves for the driver."""
+    """Return the Python to test.
+
+    Where no framework can be tested in it, our own, which serves for the driver.
+    """
     answer = dict(chosen.answer.value or {})
     version = str(answer.get("version", ""))
     if chosen.executable.value is None or not version:
@@ -383,7 +395,10 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
 )
 @common.printing("text", "json", *FORMATS[1:])
 def smoke(log_placement: str | None, printing: common.Printing, **asked: Any) -> int:
-    """Compute on each GPU and the CPU, each in its own process; report where it ran and whether it is correct."""
+    """Compute on each GPU and the CPU, each in its own process.
+
+    Report where it ran and whether it is correct.
+    """
     wanted = SmokeOptions(quiet=printing.quiet, **asked)
     if log_placement is not None:
         _check_writable(log_placement)

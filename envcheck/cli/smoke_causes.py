@@ -1,4 +1,7 @@
-"""Explain a failed smoke test: what its words, its log and the machine's facts point to, and what to do about it."""
+"""Explain a failed smoke test.
+
+What its words, its log and the machine's facts point to, and what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +53,13 @@ class CauseFinder:
         self._context = context
 
     def find(self, words: str, log: str, *, on_gpu: bool) -> Finding | None:
-        """Return what explains a failure: by the framework's own words, else by its log, else by the facts.
+        """Return what explains a failure.
 
-        Memory is not taken from the log: where it was short, the words of what failed say so, while TensorFlow 2.21
-        warns of a cuDNN status that otherwise means it whenever cuDNN cannot be opened.
+        By the framework's own words, else by its log, else by the facts.
+
+        Memory is not taken from the log: where it was short, the words of what failed say so, while
+        TensorFlow 2.21 warns of a cuDNN status that otherwise means it whenever cuDNN cannot be
+        opened.
         """
         for text, unlikely in ((words, ""), (log, "gpu-memory-exhausted")):
             events = scan(
@@ -83,7 +89,10 @@ class CauseFinder:
 
 
 def _may_explain(finding: Finding, *, on_gpu: bool) -> bool:
-    """Tell whether a finding can be the cause; one that the log does not show must be an error of a layer in use."""
+    """Return whether a finding can be the cause.
+
+    One that the log does not show must be an error of a layer in use.
+    """
     if finding.verdict != INCOMPATIBLE or finding.severity == NOTE:
         return False
     if any(item.fact == "log" for item in finding.evidence):
@@ -92,7 +101,10 @@ def _may_explain(finding: Finding, *, on_gpu: bool) -> bool:
 
 
 def merge_session(report: Report, session: Session) -> Report:
-    """Return a report with the outcome of a smoke test: one verdict, and one finding for each cause."""
+    """Return a report with the outcome of a smoke test.
+
+    One verdict, and one finding for each cause.
+    """
     verdict, checked = verdict_of(session), (*report.checked, UNEXPLAINED)
     if not session.runs and verdict == UNDETERMINED and report.judged.environment is None:
         untested = (

@@ -1,4 +1,7 @@
-"""The one way from facts to a finished report: verdict, remedies, and the steps that mend what was found."""
+"""The one way from facts to a finished report.
+
+Verdict, remedies, and the steps that mend what was found.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
 
 
 def with_steps(report: Report, *, exists: Callable[[str], bool] | None = None) -> Report:
-    """Finish a report: the steps that mend it, and which environments of its remedies are there already."""
+    """Finish a report with its steps, and the environments of its remedies that exist."""
     if all(item.fix is None for item in report.findings):
         return report
     from envcheck.diagnosis import repair

@@ -208,7 +208,10 @@ def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
 
 
 def _format_imports(facts: Facts) -> list[tuple[str, str]]:
-    """Say which installed frameworks were imported for real, or why none was; nothing where nobody was to."""
+    """Say which installed frameworks were imported for real, or why none was.
+
+    Nothing where nobody was to.
+    """
     tests = facts.python.imports
     if not facts.python.frameworks.value:
         return []

@@ -1,4 +1,7 @@
-"""The remedy that is a plan: another build or release for the environment, where that takes findings away."""
+"""The remedy that is a plan.
+
+Another build or release for the environment, where that takes findings away.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ _FindingKeys = frozenset[tuple[str, str]]  # ids and messages
 def with_planned_remedies(
     report: Report, situation: Situation, *, strictly: bool = False
 ) -> Report:
-    """Give the findings that another build or release takes away the plan for it; other remedies stay.
+    """Give the findings that another build or release takes away the plan for it.
+
+    Other remedies stay.
 
     `strictly`: with no release that the requirements asked for do not admit.
     """
@@ -139,7 +144,9 @@ def judge_what_works(
 def plan_to_meet(
     context: Context, requirements: tuple[str, ...], against: tuple[str, ...]
 ) -> Remedy | None:
-    """Plan for requirements that an environment does not meet; None where no release helps without doubt.
+    """Plan for requirements that an environment does not meet.
+
+    Return None where no release helps without doubt.
 
     `against` are the finding ids that speak against what pip would choose.
     """
@@ -155,14 +162,20 @@ def plan_to_meet(
 
 
 def describe_host(driver: str, gpus: tuple[str, ...]) -> Description:
-    """Describe the machine that runs what is built elsewhere; raises RequestError for what is no driver or GPU."""
+    """Describe the machine that runs what is built elsewhere.
+
+    Raises RequestError for what is no driver or GPU.
+    """
     host = Description(driver=driver, gpus=gpus)
     check_description(host)
     return host
 
 
 def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
-    """Write what to ask for in place of requirements: the newest releases that the rules accept; "" for none."""
+    """Write what to ask for in place of requirements.
+
+    The newest releases that the rules accept; "" for none.
+    """
     facts, usual = context.facts, system_packages().python.usual
     if not (facts.python.version.value is not None):
         facts = with_python(facts, usual)
@@ -197,7 +210,10 @@ def _build_judge(context: Context) -> Judge:
 
 
 def _is_cause(finding: Finding) -> bool:
-    """Tell whether another release may help: not where the root is something else, such as a missing driver."""
+    """Return whether another release may help.
+
+    Not where the root is something else, such as a missing driver.
+    """
     if isinstance(finding.cure, InstallCudaLibraries) and finding.cure.are_pinned:
         return False  # the release is well, and says itself what it lacks
     is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
@@ -270,7 +286,9 @@ def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
 def _list_requests(
     context: Context, name: str, causes: set[str], *, strictly: bool
 ) -> tuple[str, ...]:
-    """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
+    """List what to ask for: the installed release, its line, its major, any.
+
+    What --for asks for comes first.
 
     Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
     """
@@ -341,7 +359,7 @@ def _list_working(context: Context, failing: list[FailingFramework]) -> tuple[st
 def _plan_in_place(
     context: Context, judge: Judge, failing: list[FailingFramework], texts: tuple[str, ...]
 ) -> Remedy | None:
-    """Plan for texts in the environment that is there, or for a new one where that is what brings the CUDA."""
+    """Plan for texts in the existing environment, or in a new one where that brings CUDA."""
     try:
         requests = read_requests(texts, context.matrix)
     except RequestError:
@@ -409,7 +427,9 @@ def _build_certain_plan(
 
 
 def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
-    """Tell whether a release works with what its environment will hold, and is not warned of what is to go.
+    """Return whether a release works with what its environment will hold.
+
+    It must not be warned of what is to go.
 
     Of a system's CUDA all must be known.
     """
@@ -438,7 +458,10 @@ def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:
 
 
 def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
-    """Return where the inspected environment lies, or any name where nobody asks; "" where it must not be changed."""
+    """Return where the inspected environment lies, or any name where nobody asks.
+
+    Return "" where it must not be changed.
+    """
     python = context.facts.python
     if not context.judges_environment or (python.externally_managed.value):
         return ""
@@ -461,7 +484,10 @@ def _make_remedy(
     folder: str = "",
     python: str = "",
 ) -> Remedy:
-    """Turn the plan's steps for the broken frameworks into a remedy; `folder` is the environment that exists."""
+    """Turn the plan's steps for the broken frameworks into a remedy.
+
+    `folder` is the environment that exists.
+    """
     names = {item.name for item in failing}
     releases = [item for item in plan.releases if item.framework in names]
     actions: list[Action] = []
@@ -495,7 +521,10 @@ def _fit_to_environment(
     releases: list[PlannedRelease],
     actions: list[Action],
 ) -> list[Action]:
-    """Fit actions to the environment that is there: what is in the way goes first, nothing is created."""
+    """Fit actions to the environment that is there.
+
+    What is in the way goes first, nothing is created.
+    """
     removals = [step.action for step in removal_steps(context, environment, releases)]
     first = actions[0]
     remaining = [

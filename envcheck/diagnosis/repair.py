@@ -1,4 +1,7 @@
-"""The steps that mend what a report found: each cause's remedy, nothing twice, fitted to the environment."""
+"""The steps that mend what a report found.
+
+Each cause's remedy, nothing twice, fitted to the environment.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def with_steps(report: Report) -> Report:
 
 
 def _add(steps: list[Step], action: Action, finding_id: str) -> int:
-    """Add an action, to a step that can do it too or as a step of its own; return the number of that step."""
+    """Add an action, to a step that can do it too or as a step of its own.
+
+    Return the number of that step.
+    """
     for place, step in enumerate(steps):
         joined = _join(step.action, action)
         if joined is not None:
@@ -116,7 +122,10 @@ def _with_check(report: Report, steps: list[Step], number: int, resolved: list[s
 
 
 def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Report:
-    """Have no remedy make an environment in a folder that is there: it takes a free one, and says so."""
+    """Have no remedy make an environment in a folder that is there.
+
+    It takes a free one, and says so.
+    """
     findings = tuple(_take_free_folders(item, exists) for item in report.findings)
     return replace(report, findings=findings)
 
@@ -166,12 +175,15 @@ INTERRUPTED = "install-interrupted"  # the finding that goes with the marker of 
 
 
 def is_repairable(report: Report) -> bool:
-    """Return whether `envcheck fix` changes the environment: it takes steps, or completes what was interrupted."""
+    """Return whether `envcheck fix` changes the environment.
+
+    It takes steps, or completes what was interrupted.
+    """
     return bool(environment_steps(report)) or _is_completed(report)
 
 
 def _is_completed(report: Report) -> bool:
-    """Return whether an installation lost its journal, and nothing is wrong with what it left but what follows."""
+    """Return whether an installation lost its journal, and left nothing else wrong."""
     if not any(map(_runs_fix, report.steps)):
         return False
     errors = (item for item in report.findings if item.severity == ERROR)
@@ -184,7 +196,10 @@ def _runs_fix(step: Step) -> bool:
 
 
 def with_fix_command(report: Report, project: str = "") -> Report:
-    """Name the command that fixes the environment; `project` is the file whose requirements were judged."""
+    """Name the command that fixes the environment.
+
+    `project` is the file whose requirements were judged.
+    """
     if not is_repairable(report):
         return report
     goal = ("--config", project) if project else report.wanted
@@ -192,13 +207,16 @@ def with_fix_command(report: Report, project: str = "") -> Report:
 
 
 def remaining_steps(report: Report) -> tuple[Step, ...]:
-    """List the steps of a report that a person takes: those on the system, in a shell, and those without a command."""
+    """List the steps of a report that a person takes.
+
+    Those on the system, in a shell, and those without a command.
+    """
     return tuple(
         step for step in report.steps if not (changes_environment(step.action) or _runs_fix(step))
     )
 
 
 def new_environment(report: Report) -> CreateEnvironment | None:
-    """Return the action that makes a new environment in place of the one that was judged; None where none does."""
+    """Return the action that makes a new environment in place of the judged one, or None."""
     actions = (step.action for step in environment_steps(report))
     return next((item for item in actions if isinstance(item, CreateEnvironment)), None)

@@ -1,4 +1,4 @@
-"""Compare two machines: their facts, their findings, and which difference explains which finding."""
+"""Compare two machines: facts, findings, and which difference explains which finding."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Compari
 
 
 def _choose_targets(facts: Sequence[Facts], matrix: Matrix, target: Target) -> list[Target]:
-    """Expect a GPU of a machine with frameworks and without GPUs where the other one has some to work with."""
+    """Expect a GPU of a machine without one, where the other machine has some."""
     contexts = [Context(item, matrix, target) for item in facts if item.gpus.value is not None]
     is_gpu_meant = target.expect == "auto" and any(context.goal == "gpu" for context in contexts)
     for_gpu = replace(target, expect="gpu") if is_gpu_meant else target
@@ -94,13 +94,16 @@ def _lacks_gpus_for_frameworks(facts: Facts) -> bool:
 
 
 def _build_report(context: Context) -> Report:
-    """Judge a machine and add remedies: what a remedy installs tells which difference a finding is about."""
+    """Judge a machine and add remedies.
+
+    What a remedy installs tells which difference a finding is about.
+    """
     report, situation = evaluate(context), Situation(context)
     return replace(report, findings=tuple(with_remedy(item, situation) for item in report.findings))
 
 
 def _rank(item: Difference) -> tuple[int, int, int, str, str]:
-    """Rank: lost GPUs, the primary cause on one machine, what they must agree on, then area by area."""
+    """Rank: lost GPUs, one machine's primary cause, what must agree, then area by area."""
     links = [link for link in item.findings if link.on != "both"]
     if item.is_lost_gpu:
         weight = -1
@@ -132,7 +135,7 @@ def _judge(
 
 @dataclass
 class FindingEvidence:
-    """A finding of one machine or both, with its evidence and the distributions that its fix installs."""
+    """A finding of one machine or both, with its evidence and what its fix installs."""
 
     link: LinkedFinding
     evidence: tuple[Evidence, ...]
@@ -142,9 +145,12 @@ class FindingEvidence:
 def link_findings(
     differences: Sequence[Difference], a: Report, b: Report
 ) -> tuple[list[Difference], list[LinkedFinding]]:
-    """Add its findings to each difference; return also the findings of one machine that no difference explains.
+    """Add its findings to each difference.
 
-    Without a difference in its evidence, a finding of one machine belongs to the facts that its rule reads.
+    Return also the findings of one machine that no difference explains.
+
+    Without a difference in its evidence, a finding of one machine belongs to the facts that its
+    rule reads.
     """
     links: dict[int, list[LinkedFinding]] = {}
     unexplained: list[LinkedFinding] = []
@@ -169,7 +175,7 @@ def link_findings(
 
 
 def _find_facts_of_rule(link: LinkedFinding, differences: Sequence[Difference]) -> list[int]:
-    """Find the differences in facts that the rules of a finding read, else in the operating system."""
+    """Find the differences in facts that a finding's rules read, else in the OS."""
     needs = {name for rule in RULES if link.id in rule.ids for name in rule.needs}
     read = [
         place for place, item in enumerate(differences) if item.fact in needs and _is_whole(item)
@@ -182,7 +188,7 @@ def _find_facts_of_rule(link: LinkedFinding, differences: Sequence[Difference]) 
 
 
 def _is_whole(item: Difference) -> bool:
-    """Tell whether a difference is about its whole fact, not one of hundreds such as distributions."""
+    """Return whether a difference is about its whole fact, not one item of hundreds."""
     return (
         not item.key
         or item.agree
@@ -227,7 +233,10 @@ def _is_explained_by(item: FindingEvidence, difference: Difference) -> bool:
 
 
 def _mentions(evidence: Evidence, item: Difference) -> bool:
-    """Tell whether evidence is about a difference: by fact, and by key for a fact of several items."""
+    """Return whether evidence is about a difference.
+
+    By fact, and by key for a fact of several items.
+    """
     if evidence.fact == item.fact:
         return not item.key or _mentions_key(evidence.shown, item)
     if evidence.fact in item.names or evidence.fact in {item.key, f"{item.fact} {item.key}"}:
@@ -239,7 +248,7 @@ def _mentions(evidence: Evidence, item: Difference) -> bool:
 
 
 def _mentions_key(shown: str, item: Difference) -> bool:
-    """Tell whether the text of evidence is about one item, "numpy 2.1.0", or about all: "not found"."""
+    """Return whether evidence names one item, "numpy 2.1.0", or all: "not found"."""
     if item.fact == "gpus":
         return item.a in shown or item.b in shown or shown.endswith("found")
     names = {item.key, *(name.partition(" ")[0] for name in item.names)}
@@ -247,7 +256,10 @@ def _mentions_key(shown: str, item: Difference) -> bool:
 
 
 def _split_names(shown: str) -> list[str]:
-    """Split the text of evidence into names: "tensorflow 2.15.1: Requires-Dist numpy<2.0.0" contains numpy."""
+    """Split the text of evidence into names.
+
+    "tensorflow 2.15.1: Requires-Dist numpy<2.0.0" contains numpy.
+    """
     return [
         word.rstrip(".").lower() for word in re.findall(r"/dev/[\w/-]+|[A-Za-z0-9][\w.-]*", shown)
     ]

@@ -80,14 +80,14 @@ class Difference:
 
     @property
     def matters(self) -> bool:
-        """Tell whether it leads to a finding of one machine, or to frameworks that differ."""
+        """Return whether it leads to a finding of one machine, or to frameworks that differ."""
         return self.agree or any(
             link.on != "both" and link.severity != "note" for link in self.findings
         )
 
     @property
     def is_lost_gpu(self) -> bool:
-        """Tell whether one machine has the GPUs of the other but for some, or none."""
+        """Return whether one machine has the GPUs of the other but for some, or none."""
         return self.agree and self.fact == "gpus"
 
 
@@ -159,7 +159,10 @@ class ComparedFact:
 
 @dataclass
 class Comparisons:
-    """The content of data/program/diff.json: how each fact is compared, and the areas in the order of their weight."""
+    """The content of data/program/diff.json.
+
+    How each fact is compared, and the areas in the order of their weight.
+    """
 
     areas: tuple[str, ...]
     facts: Mapping[str, ComparedFact]
@@ -223,7 +226,10 @@ def _format_extra(items: frozenset[str]) -> str:
 def _compare_items(
     subject: Subject, pair: Pair, index: Callable[[Any], dict[str, Any]], needed: frozenset[str]
 ) -> list[Difference]:
-    """Compare the items of a fact by their keys; `needed` keys belong to the area of needed distributions."""
+    """Compare the items of a fact by their keys.
+
+    `needed` keys belong to the area of needed distributions.
+    """
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(subject, *map(describe_reading, pair))
     a, b = (index(fact.value) if fact.value is not None else {} for fact in pair)
@@ -397,7 +403,10 @@ _DESCRIBE: dict[str, Callable[[Fact[Any]], Side]] = {
 
 
 def resolve_roots(facts: Facts, fact: Fact[Any]) -> Fact[str]:
-    """Replace the roots of CUDA Toolkits by their versions: places differ from machine to machine."""
+    """Replace the roots of CUDA Toolkits by their versions.
+
+    Places differ from machine to machine.
+    """
     if not isinstance(fact, Known):
         return fact
     installs = facts.toolkits.installs.value or ()
@@ -425,7 +434,10 @@ Builds = dict[str, FrameworkBuild]
 
 
 def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
-    """List the differences between builds of one distribution; `libraries`: also where the loader finds theirs."""
+    """List the differences between builds of one distribution.
+
+    `libraries`: also where the loader finds theirs.
+    """
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(
             Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair)
@@ -449,7 +461,7 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
 def _match_builds(
     mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]
 ) -> tuple[Builds, Builds]:
-    """Match builds by distribution, or by framework where each machine has one of it: tensorflow, -cpu."""
+    """Match builds by distribution, or by framework where each machine has one of it."""
     counts = [Counter(build.framework for build in builds) for builds in (mine, other)]
     single = {name for name in counts[0] if counts[0][name] == counts[1][name] == 1}
     first, second = (
@@ -484,7 +496,10 @@ def _compare_build_fields(
 
 
 def _compare_libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Iterator[Difference]:
-    """Compare the lookups of libraries that both builds need; the others follow from the release."""
+    """Compare the lookups of libraries that both builds need.
+
+    The others follow from the release.
+    """
     mine, other = ({item.soname: item for item in build.libraries.value or ()} for build in (a, b))
     for soname in sorted({*mine} & {*other}):
         names = (soname, f"{soname} for cuDNN", f"library {soname}")

@@ -102,7 +102,10 @@ def _make_answered_group(hosts: frozenset[str]) -> dict[str, Any]:
 
 
 def _make_play(request: FleetRequest, collector: Path) -> list[dict[str, Any]]:
-    """Build the play as data: no name from the inventory or the command line becomes part of a shell line."""
+    """Build the play as data.
+
+    No name from the inventory or the command line becomes part of a shell line.
+    """
     words = map(_quote, (str(collector), *request.collector_arguments))
     task = {
         "name": "collect",

@@ -54,7 +54,10 @@ _RANKS = {verdict: place for place, verdict in enumerate(WORST_FIRST)}
 
 @dataclass
 class HostRow:
-    """One host: its verdict, its cause (a finding id, or why it did not answer) and its machine in words."""
+    """One host: its verdict, cause and machine.
+
+    The cause is a finding id, or why the host did not answer.
+    """
 
     host: str
     verdict: str
@@ -152,7 +155,7 @@ def _count_fixes(rows: list[HostRow]) -> tuple[tuple[Remedy, str], ...]:
 
 
 class _Judge:
-    """Judge machines: equal facts once, and plan once for machines with the same report and planner inputs."""
+    """Judge machines: equal facts once, and equal reports with equal plans once."""
 
     def __init__(self, matrix: Matrix, target: Target) -> None:
         self._matrix, self._target = matrix, target
@@ -187,7 +190,10 @@ _NAMES_DEVICE = re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{4}")  # a text that is about
 
 
 def _list_planner_inputs(context: Context) -> tuple[object, ...]:
-    """List the inputs of a plan, without what distinguishes GPUs of one model; a release has one metadata."""
+    """List the inputs of a plan, without what distinguishes GPUs of one model.
+
+    A release has one metadata.
+    """
     facts = context.facts
     gpus = [(gpu.name, gpu.compute_capability) for gpu in context.gpus]
     driver = (facts.driver.release, facts.driver.cuda_driver_version)
@@ -261,7 +267,10 @@ Kinds = list[list[int]]  # the places of the rows of hosts of one kind
 
 
 def _find_kinds(rows: list[HostRow]) -> Kinds:
-    """Put hosts of one name but for its digits and of one processor together; names of their own, by processor."""
+    """Put hosts of one name but for its digits and of one processor together.
+
+    Names of their own, by processor.
+    """
     by_name = defaultdict[tuple[str, str], list[int]](list)
     by_processor = defaultdict[str, list[int]](list)
     for place, row in enumerate(rows):
@@ -287,7 +296,10 @@ def _find_usual(values: Iterable[Any]) -> Any:
 
 
 def _report_lost_gpus(rows: list[HostRow], paths: list[Path], matrix: Matrix) -> list[HostRow]:
-    """Report hosts that have fewer GPUs than most hosts of their kind: no golden host is needed to see it."""
+    """Report hosts that have fewer GPUs than most hosts of their kind.
+
+    No golden host is needed to see it.
+    """
     changed = list(rows)
     for places in _find_kinds(rows):
         known = [gpus for place in places if (gpus := rows[place].gpus) is not None]

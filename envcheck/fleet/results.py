@@ -1,4 +1,7 @@
-"""Save the answers of a fleet: one file per host, with a snapshot or the reason why there is none."""
+"""Save the answers of a fleet.
+
+One file per host, with a snapshot or the reason why there is none.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ def _list_facts(facts: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def has_snapshot(folder: Path, host: str) -> bool:
-    """Tell whether the folder has a snapshot of a host."""
+    """Return whether the folder has a snapshot of a host."""
     return isinstance(_read(folder / make_file_name(host)), Snapshot)
 
 
@@ -169,7 +172,10 @@ _DEVICE_ID = re.compile(rb"\b(?:GPU|MIG)(?:-[0-9a-f]+){5}")
 
 
 def hash_facts(data: bytes) -> bytes:
-    """Return a hash that two snapshots share if they differ in host, time and identities of GPUs alone; else b""."""
+    """Return a hash that equal machines share, whatever their host, time and GPU serials.
+
+    Return b"" where there is none.
+    """
     head, _, facts = data.partition(_FACTS)
     try:
         document = json.loads(head + _FACTS + b": null}")
@@ -205,7 +211,10 @@ def parse_answer(document: object) -> Snapshot | Failure:
 
 
 def find_answer(output: str, words: str) -> Snapshot | Failure:
-    """Find the collector's line in the output, to which login scripts may add; without it, `words` say why."""
+    """Find the collector's line in the output, to which login scripts may add.
+
+    Without it, `words` say why.
+    """
     lines = [line for line in output.splitlines() if MARK in line]  # login scripts print before it
     answer = lines[-1].split(MARK, 1)[1] if lines else ""
     if not answer:
@@ -248,7 +257,10 @@ _SYSTEM_ERROR = re.compile(
 
 
 def classify_failure(words: str, default: str = BROKEN) -> Failure:
-    """Choose the kind of a failure by the printed words; what the system itself said comes first."""
+    """Choose the kind of a failure by the printed words.
+
+    What the system itself said comes first.
+    """
     text = " ".join(words.split())
     kind = next((kind for kind, pattern in _FAILURES if re.search(pattern, text)), default)
     if default == UNREACHABLE and kind == HUNG:
@@ -280,14 +292,17 @@ class FleetRequest:
 
     @property
     def collector_arguments(self) -> list[str]:
-        """Return the collector's arguments: a host that has more time to answer gives its programs more, too."""
+        """Return the collector's arguments.
+
+        A host that has more time to answer gives its programs more, too.
+        """
         patience = f"patience={max(1.0, self.host_seconds / _SECONDS_OF_A_HOST):g}"
         return [patience, *([f"python={self.python}"] if self.python else [])]
 
 
 @dataclass
 class FleetListener:
-    """Callbacks: the hosts of a run, each result when it arrives, and the warnings of the engine."""
+    """Callbacks: a run's hosts, each result as it arrives, and the engine's warnings."""
 
     on_hosts: Callable[[list[str]], None]
     on_result: Callable[[HostResult], None]

@@ -1,4 +1,6 @@
-"""The frameworks that envcheck knows: a module each, a row each in data/frameworks/identity.json, a protocol in `base`.
+"""The frameworks that envcheck knows.
+
+A module each, a row each in data/frameworks/identity.json, a protocol in `base`.
 
 Names are read without loading a framework's module; `framework` loads the one that is asked for.
 """
@@ -51,7 +53,10 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _check_row(name: str, row: Any, taken: AbstractSet[str]) -> Mapping[str, Any]:
-    """Return the row of a plugin's framework; raises PluginError for cells that no framework has."""
+    """Return the row of a plugin's framework.
+
+    Raises PluginError for cells that no framework has.
+    """
     unknown = [cell for cell in row if cell not in Framework.__annotations__]
     distributions = row["distributions"]
     try:
@@ -104,7 +109,10 @@ def identities() -> Tuple[Framework, ...]:
 
 @functools.lru_cache(maxsize=None)
 def identity(name: str) -> Framework:
-    """Return a framework by the cells of its row alone, without loading its module; raises UnknownFrameworkError."""
+    """Return a framework by the cells of its row, without loading its module.
+
+    Raises UnknownFrameworkError.
+    """
     found = next((item for item in identities() if item.name == name), None)
     return found or framework(name)
 
@@ -137,7 +145,7 @@ def _imports() -> Mapping[str, Mapping[str, Any]]:
 
 @functools.lru_cache(maxsize=None)
 def imported_modules(name: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
-    """Return the modules that importing a framework or a companion needs, and the others that it loads."""
+    """Return the modules that an import of a framework or companion needs, and the others."""
     row = _imports().get(name, {})
     return frozenset(row.get("needed", "").split()), frozenset(row.get("loaded", "").split())
 

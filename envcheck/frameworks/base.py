@@ -1,8 +1,11 @@
-"""What a framework is for envcheck: its names, and how it is read, planned, tested and found in logs.
+"""What a framework is for envcheck.
 
-Every difference between frameworks is a cell of a role or a method here, so that no other code compares names.
-This module and the frameworks' own are sent to other hosts: they run on Python 3.8 without `packaging`, and
-import neither the matrix nor what stands above it. What a renewal or a smoke test needs is handed in.
+Its names, and how it is read, planned, tested and found in logs.
+
+Every difference between frameworks is a cell of a role or a method here, so that no other code
+compares names. This module and the frameworks' own are sent to other hosts: they run on Python 3.8
+without `packaging`, and import neither the matrix nor what stands above it. What a renewal or a
+smoke test needs is handed in.
 """
 
 from __future__ import annotations
@@ -60,7 +63,10 @@ class RowDraft(Protocol):
         """Return its requirements."""
 
     def constants(self, ending: str) -> Mapping[str, Any]:
-        """Return what a Python text binds to literals, by the end of its name; empty where there is none."""
+        """Return what a Python text binds to literals, by the end of its name.
+
+        Empty where there is none.
+        """
 
     def cite(self, member: str) -> None:
         """Say in the row's citation that a member was read."""
@@ -78,7 +84,7 @@ class RowDraft(Protocol):
         """State the glibc that a Linux wheel's tags imply."""
 
     def is_published(self, need: Need) -> bool:
-        """Tell whether the index has a release of the same framework that meets a requirement."""
+        """Return whether the index has a release of the same framework that meets a requirement."""
 
     def rest_on(self, other: "RowDraft") -> None:
         """Cite the wheel of another row, too."""
@@ -120,7 +126,10 @@ class Framework:
     smoke: SmokeTraits = SmokeTraits()
 
     def __init__(self, name: str, row: Mapping[str, Any]) -> None:
-        """Take the cells of a framework's row; raises TypeError for a cell that its role does not have."""
+        """Take the cells of a framework's row.
+
+        Raises TypeError for a cell that its role does not have.
+        """
         self.name = name
         for cell, value in _with_tuples(row).items():
             role = getattr(Framework, cell, None)
@@ -129,35 +138,50 @@ class Framework:
             )
 
     def owns(self, distribution: str) -> bool:
-        """Tell whether a distribution is one of this framework's, or a plugin of it."""
+        """Return whether a distribution is one of this framework's, or a plugin of it."""
         return distribution in self.distributions or self.is_plugin(distribution)
 
     def is_plugin(self, distribution: str) -> bool:
-        """Tell whether a distribution brings CUDA to this framework."""
+        """Return whether a distribution brings CUDA to this framework."""
         return any(fnmatch.fnmatchcase(distribution, pattern) for pattern in self.plugins)
 
     def module_of(self, distribution: str) -> str:
-        """Return the module that an import finds of a distribution; a plugin is loaded by the framework's own."""
+        """Return the module that an import finds of a distribution.
+
+        A plugin is loaded by the framework's own.
+        """
         return self.distributions.get(distribution, self.name)
 
     def is_whole(self, distribution: str, modules: Sequence[str]) -> bool:
-        """Tell whether a distribution is the whole framework: not an empty wheel, and not one of its parts."""
+        """Return whether a distribution is the whole framework.
+
+        Not an empty wheel, and not one of its parts.
+        """
         module = self.distributions.get(distribution)
         is_whole = distribution == self.main if self.main else module is not None
         return is_whole and (module in modules or not modules)
 
     def cuda_of(self, distribution: str) -> str:
-        """Return the CUDA version that a distribution names: 12 of cupy-cuda12x; "" where nothing says it."""
+        """Return the CUDA version that a distribution names.
+
+        12 of cupy-cuda12x; "" where nothing says it.
+        """
         match = re.search(r"-cu(?:da)?(\d+)x?(?:-|$)", distribution)
         digits = match.group(1) if match else self.cuda.major
         return digits if len(digits) < 3 else f"{digits[:-1]}.{digits[-1]}"  # cupy-cuda112
 
     def extra_of_plugin(self, distribution: str) -> str:
-        """Return the extra that brings a plugin: cuda12 of jax-cuda12-pjrt; "" for any other distribution."""
+        """Return the extra that brings a plugin.
+
+        cuda12 of jax-cuda12-pjrt; "" for any other distribution.
+        """
         return ""
 
     def read_extras(self, extras: Tuple[str, ...]) -> Tuple[str, ...]:
-        """Write extras that were asked for by the names of today; raises ValueError for one that cannot be planned."""
+        """Write extras that were asked for by the names of today.
+
+        Raises ValueError for one that cannot be planned.
+        """
         return extras
 
     def distribution_in_image(self, version: str, *, for_gpu: bool) -> str:

@@ -1,4 +1,7 @@
-"""Read installed copies of frameworks: what each was built for, and whether the libraries that it loads are found."""
+"""Read installed copies of frameworks.
+
+What each was built for, and whether the libraries that it loads are found.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ _LIMIT = 60  # libraries followed for one framework
 
 
 class ReadFramework(Protocol):
-    """What is asked of a framework to read its installed copies; `base.Framework` explains each cell."""
+    """What reading installed copies asks of a framework; `base.Framework` explains it."""
 
     name: str
     distributions: Mapping[str, str]
@@ -123,7 +126,10 @@ class LibrarySearch:
         return found
 
     def _when_activated(self, soname: str) -> Iterator[Known[FoundLibrary]]:
-        """Find what the loader does once the environment is activated; its hook is read where something is missing."""
+        """Find what the loader does once the environment is activated.
+
+        Its hook is read where something is missing.
+        """
         if self._activated is None:
             self._activated = find_activated_folders(
                 self._host, self._installed.prefix, self.wheel_folders
@@ -152,7 +158,7 @@ class LibrarySearch:
         )
 
     def copies(self, soname: str) -> Tuple[str, ...]:
-        """List the copies of a library in wheels and toolkits, whether the loader searches there or not."""
+        """List the copies of a library in wheels and toolkits, searched by the loader or not."""
         return tuple(
             dict.fromkeys(
                 (*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders))
@@ -273,7 +279,7 @@ def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> F
 
 
 class Inspection:
-    """A host, what is installed there, and one library search made when the first CUDA build needs it."""
+    """A host, what is installed there, and a library search made on first use."""
 
     def __init__(self, host: Host, installed: Installation) -> None:
         self.host = host
@@ -288,7 +294,7 @@ class Inspection:
         return self._search
 
     def read_linked(self, framework: ReadFramework, distribution: Distribution) -> FrameworkBuild:
-        """Read a build by the CUDA libraries that its linking files need, and by those that it opens by name.
+        """Read a build by the CUDA libraries that its files link, and those it opens by name.
 
         Without such a file it is for the CPU, or damaged where it has no build for that.
         """
@@ -342,7 +348,10 @@ class Inspection:
         )
 
     def _find(self, path: str) -> Tuple[str, ...]:
-        """Find a file; of a name with *, which stands for the Python that the file is for, the first that is there."""
+        """Find a file; of a name with *, the first that is there.
+
+        The * stands for the Python that the file is for.
+        """
         folder, name = posixpath.split(posixpath.normpath(path))
         names = self.host.list_folder(folder).value or () if "*" in name else ()
         found = [name] if "*" not in name else fnmatch.filter(names, name)[:1]
@@ -361,7 +370,7 @@ class Inspection:
     def _written_last(
         self, framework: ReadFramework, distribution: Distribution, linked: str
     ) -> Distribution:
-        """Return which of the distributions of one folder came last, by the CUDA that its file needs."""
+        """Return which of a folder's distributions came last, by the CUDA that its file needs."""
         rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
         beside = (each for each in rivals if each.location == distribution.location)
         return next(
@@ -404,10 +413,10 @@ def parse_conda_build(build: str) -> Dict[str, str]:
 
 
 def literals(text: str) -> Dict[str, Any]:
-    """Return the module-level names of Python source that are bound to literals, without running it.
+    """Return the module-level names of Python source bound to literals, without running it.
 
-    Annotated names count; `build_info = collections.OrderedDict([...])` counts as its argument. Raises
-    SyntaxError or ValueError when the source is not Python.
+    Annotated names count; `build_info = collections.OrderedDict([...])` counts as its argument.
+    Raises SyntaxError or ValueError when the source is not Python.
     """
     import ast
 
@@ -467,7 +476,10 @@ def unreadable_build(framework: str, distribution: Distribution, reason: Unknown
 
 
 def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
-    """Look for the parts of cuDNN in place of a libcudnn that lies beside a file, renamed: it opens them by name."""
+    """Look for the parts of cuDNN in place of a libcudnn that lies beside a file, renamed.
+
+    It opens them by name.
+    """
     if not isinstance(caller, Known):
         return caller
     renamed = {name: _RENAMED_CUDNN.match(name) for name, _ in caller.value.wanted}
@@ -509,7 +521,10 @@ def lookups(
 
 
 def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[LibraryLookup, ...]]:
-    """Return the library lookups of a CUDA build: unknown instead of none, because each build opens some."""
+    """Return the library lookups of a CUDA build.
+
+    Unknown instead of none, because each build opens some.
+    """
     if not isinstance(libraries, Known) or libraries.value:
         return libraries
     where = libraries.source.where
@@ -545,7 +560,7 @@ def collect_frameworks(
 def _find_accelerator(
     installed: Installation, framework: ReadFramework, build: FrameworkBuild
 ) -> Fact[str]:
-    """Name what a build computes on beside CPU and CUDA, where a distribution of that name says so."""
+    """Name what a build computes on beside CPU and CUDA, if its distribution says so."""
     for pattern, accelerator in framework.accelerators.items():
         for each in installed.distributions:
             if fnmatch.fnmatchcase(each.name, pattern):

@@ -127,7 +127,7 @@ class Jax(Framework):
         row.add_glibc()
 
     def complete(self, rows: Mapping[Tuple[str, str], RowDraft]) -> None:
-        """Fill in plugins that require nothing themselves from the extra of jax that brings them."""
+        """Fill in plugins that require nothing themselves, from the extra that brings them."""
         whole = rows.get((self.main, "any"))
         for row in rows.values():
             extra = re.fullmatch(r"jax-(cuda\d+)-plugin", row.distribution)
@@ -153,7 +153,10 @@ class Jax(Framework):
                 row.rest_on(whole)
 
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
-        """Let XLA log all, and open the platforms that the test compares: sums come home to the CPU."""
+        """Let XLA log all, and open the platforms that the test compares.
+
+        Sums come home to the CPU.
+        """
         platforms = environment.get("JAX_PLATFORMS", "")
         if on_cpu:
             platforms = "cpu"
@@ -163,7 +166,10 @@ class Jax(Framework):
 
 
 def _add_plugin(row: RowDraft, cuda: str) -> None:
-    """State what a CUDA plugin says of itself: the CUDA major in its name, the wheels of its extra."""
+    """State what a CUDA plugin says of itself.
+
+    The CUDA major in its name, the wheels of its extra.
+    """
     row.cells.update(cuda_build=True, cuda=cuda, compute_capabilities=[])
     row.infer("finds_cuda_wheels", value=True)
     row.say("cuda", "Only the CUDA major is stated.")
@@ -182,7 +188,10 @@ def _add_plugin(row: RowDraft, cuda: str) -> None:
 
 
 def _add_extras(row: RowDraft) -> None:
-    """List the extras of jax that bring CUDA; one that asks for a plugin nobody published brings nothing."""
+    """List the extras of jax that bring CUDA.
+
+    One that asks for a plugin nobody published brings nothing.
+    """
     wanted: Dict[str, List[Need]] = {}
     for need in row.needs:
         if re.fullmatch(r"cuda\d{2}(_pip)?", need.extra):
@@ -198,12 +207,15 @@ def _add_extras(row: RowDraft) -> None:
 
 
 def _exists(row: RowDraft, need: Need) -> bool:
-    """Tell whether a plugin that is asked for exists; other distributions are not JAX's to publish."""
+    """Return whether a plugin that is asked for exists.
+
+    Other distributions are not JAX's to publish.
+    """
     return re.fullmatch(r"jax-cuda\d+-plugin", need.name) is None or row.is_published(need)
 
 
 def parse_local_version(version: str) -> Tuple[Optional[str], str]:
-    """Read CUDA and cuDNN from the local version of a jaxlib before the plugins; (None, "") without them.
+    """Read CUDA and cuDNN from the local version of an old jaxlib; (None, "") without.
 
     Samples: '0.4.13+cuda12.cudnn89' -> ("12", "8.9"), '0.3.25+cuda11.cudnn805' -> ("11", "8.0.5")
     """

@@ -1,4 +1,7 @@
-"""ONNX Runtime: its CUDA provider is a library of its own, which says by what it needs for which CUDA it was built."""
+"""ONNX Runtime.
+
+Its CUDA provider is a library of its own: what it needs says which CUDA it was built for.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class OnnxRuntime(Framework):
     """ONNX Runtime: one module; the distribution for GPUs has the CUDA provider beside it."""
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
-        """Read the copy in each folder; of several distributions in one, its files tell which came last."""
+        """Read the copy in each folder.
+
+        Of several distributions in one, its files tell which came last.
+        """
         return tuple(
             self.read_build(inspection, self._written_last(inspection, each))
             for each in self.one_each(inspection.installed)
@@ -103,7 +109,10 @@ class OnnxRuntime(Framework):
         )
 
     def draft(self, row: RowDraft) -> None:
-        """State what the wheel's own texts and its extras say; what its libraries need, `--deep` reads."""
+        """State what the wheel's own texts and its extras say.
+
+        What its libraries need, `--deep` reads.
+        """
         info: Dict[str, Any] = {}
         for name in _INFO:
             stated = row.constants(f"onnxruntime/{name}")
@@ -142,7 +151,10 @@ class OnnxRuntime(Framework):
 
 
 def _read_info(inspection: Inspection, distribution: Distribution) -> Dict[str, Any]:
-    """Read what its own texts say: package_name, cuda_version ("12.8", on Windows "12.8.93"), cudnn_version ("9")."""
+    """Read what its own texts say.
+
+    package_name, cuda_version ("12.8", on Windows "12.8.93"), cudnn_version ("9").
+    """
     found: Dict[str, Any] = {}
     for name in _INFO:
         text = inspection.host.read_text(f"{distribution.location}/onnxruntime/{name}").value or ""
@@ -168,7 +180,7 @@ def _major(fact: Fact[str]) -> Fact[str]:
 def _cudnn_version(
     distribution: Distribution, info: Mapping[str, Any], libraries: Fact[Tuple[LibraryLookup, ...]]
 ) -> Fact[str]:
-    """Take what the extra asks for, else the soname that is linked, else what Windows' text says."""
+    """Take what the extra asks for, else the linked soname, else what Windows' text says."""
     major, line = _cudnn_asked(distribution)
     if major:
         return Known(major, Source("file", distribution.location, line))
@@ -183,7 +195,10 @@ def _cudnn_version(
 
 
 def _cudnn_asked(distribution: Distribution) -> Tuple[str, str]:
-    """Return the cuDNN major that the extra asks for, with that line: nvidia-cudnn-cu12~=9.0; extra == "cudnn"."""
+    """Return the cuDNN major that the extra asks for, with the line that says it.
+
+    The line is such as `nvidia-cudnn-cu12~=9.0; extra == "cudnn"`.
+    """
     for line in distribution.requires:
         match = re.match(r"nvidia-cudnn-cu\d+\s*\(?(?:~=|>=|==)\s*(\d+)", line)
         if match:
@@ -192,7 +207,10 @@ def _cudnn_asked(distribution: Distribution) -> Tuple[str, str]:
 
 
 def _add_extras(row: RowDraft) -> None:
-    """List the extras that bring NVIDIA's wheels; it loads those only for a program that calls preload_dlls()."""
+    """List the extras that bring NVIDIA's wheels.
+
+    It loads those only for a program that calls preload_dlls().
+    """
     pins = [
         need for need in row.needs if need.extra and need.name.startswith("nvidia-") and need.here
     ]
@@ -220,7 +238,7 @@ def _add_cudnn(row: RowDraft, stated: str) -> None:
 
 
 def _majors(names: List[str], kind: str) -> List[str]:
-    """List the majors of one library among those needed: libcudart.so.11.0, cudart64_110.dll -> 11."""
+    """List the majors of one library among those needed: libcudart.so.11.0 -> 11."""
     found = (
         re.match(rf"(?:lib{kind}\.so\.(\d+)|{kind}(?:64)?_(\d+)\.dll$)", name) for name in names
     )

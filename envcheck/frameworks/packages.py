@@ -87,7 +87,7 @@ def _make_distribution(entry: Mapping[str, Any]) -> Distribution:
 def _add_conda_packages(
     host: Host, distributions: List[Distribution], prefix: str
 ) -> Tuple[Distribution, ...]:
-    """Add conda's build strings, the packages that pip replaced, and packages without metadata that concern a GPU."""
+    """Add conda's build strings, the packages that pip replaced, and those without metadata."""
     folder = posixpath.join(prefix, "conda-meta")
     parsed = [parse_conda_name(name) for name in list_names(host, folder)]
     packages = [replace(each, location=folder) for each in parsed if each is not None]
@@ -144,9 +144,10 @@ def find_duplicate_owners(
 def find_shadowing(
     host: Host, installed: Installation, framework: str, module: str, location: str
 ) -> Fact[str]:
-    """Find what Python imports instead of `module` in `location`, or instead of what its import loads.
+    """Find what Python imports instead of `module`, or of what its import loads.
 
-    The standard library and the environment's other packages come after the current folder and PYTHONPATH only.
+    The standard library and the environment's other packages come after the current folder and
+    PYTHONPATH only.
     """
     earlier = list(_list_earlier_folders(host, installed, location))
     packages = [folder.path for folder in installed.folders if folder.scope != "path"]
@@ -200,7 +201,10 @@ _LAUNCHER = "bin/envcheck-cuda"  # envcheck/actions/environments.py writes it
 
 
 def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
-    """List the folders that an environment's activation adds; its patterns match the `known` ones."""
+    """List the folders that an environment's activation adds.
+
+    Its patterns match the `known` ones.
+    """
     folders: List[str] = []
     for pattern in parse_launcher(host.read_text(posixpath.join(prefix, _LAUNCHER)).value or ""):
         path = pattern.replace('"$prefix"', prefix)

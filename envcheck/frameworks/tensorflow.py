@@ -187,7 +187,7 @@ def _describe_stub(row: RowDraft) -> None:
 
 
 def _add_compiler(row: RowDraft, facts: Mapping[str, Any]) -> None:
-    """State the compiler that build_info names by version: .../llvm-18/bin/clang, .../MSVC/14.29.30133/....
+    """State the compiler that build_info names: .../llvm-18/bin/clang, .../14.29.30133/...
 
     The path of a GCC says nothing: 2.3 to 2.6 name gcc-5, and their binaries are of GCC 7.3.1.
     """
@@ -237,7 +237,7 @@ def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 
 def _add_cudnn(row: RowDraft, facts: Mapping[str, Any]) -> None:
-    """State the cuDNN minor that the extra pins where build_info names the same major, else the major."""
+    """State the extra's cuDNN minor if build_info names the same major, else the major."""
     major = _version(facts.get("cudnn_version") or facts.get("cudnn_version_number"), dotted=False)
     pins = [pin for pin in row.cells.get("cuda_wheels", ()) if pin.startswith("nvidia-cudnn")]
     bound = re.search(r"[=>]=(\d+\.\d+)", pins[0]) if pins else None
@@ -281,7 +281,10 @@ def _add_architectures(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 
 def _version(stated: Any, *, dotted: bool) -> str:
-    """Read a version as build_info states it, Windows' spelling too: "12.5.1", "64_112" -> "11.2", "64_8" -> "8"."""
+    """Read a version as build_info states it, Windows' spelling too.
+
+    "12.5.1", "64_112" -> "11.2", "64_8" -> "8".
+    """
     text = re.sub(r"^64_", "", stated) if isinstance(stated, str) else ""
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         return ""

@@ -63,7 +63,10 @@ class Torch(Framework):
     def _accelerator(
         self, inspection: Inspection, distribution: Distribution, names: Dict[str, Any], path: str
     ) -> Fact[str]:
-        """Name what a build without CUDA computes on beside the CPU: version.py states it, macOS wheels have MPS."""
+        """Name what a build without CUDA computes on beside the CPU.
+
+        version.py states it, macOS wheels have MPS.
+        """
         if names.get("hip"):
             return Known("rocm", Source("file", path, f"hip = {names['hip']!r}"))
         if names.get("xpu"):
@@ -109,7 +112,7 @@ class Torch(Framework):
         return Known(stated, source) if stated else linked
 
     def draft(self, row: RowDraft) -> None:
-        """State the CUDA of version.py, the CUDA wheels that are required, and the code that torch/cuda names."""
+        """State version.py's CUDA, the required CUDA wheels, and the code that torch/cuda names."""
         version = row.constants("torch/version.py")
         if version:
             row.cite("torch/version.py")
@@ -140,7 +143,7 @@ def _add_wheels(row: RowDraft) -> None:
 
 
 def _add_architectures(row: RowDraft, table: Any) -> None:
-    """Take the machine code from the table that newer releases carry for their own error message."""
+    """Take the machine code from the table that newer releases carry for an error message."""
     numbers = _code(table, row.cells["cuda"], row.platform)
     row.cells["compute_capabilities"] = [f"sm_{number}" for number in sorted(numbers)]
     if numbers:
@@ -150,7 +153,7 @@ def _add_architectures(row: RowDraft, table: Any) -> None:
 
 
 def _add_variants(row: RowDraft, table: Any) -> None:
-    """List the CUDA builds of this release on PyTorch's own index, which the same table names for Linux."""
+    """List this release's CUDA builds on PyTorch's own index, by the same table for Linux."""
     if isinstance(table, dict) and row.platform.startswith("linux"):
         read = {cuda: sorted(_code(table, cuda, row.platform)) for cuda in sorted(table)}
         found = {
@@ -163,7 +166,10 @@ def _add_variants(row: RowDraft, table: Any) -> None:
 
 
 def _code(table: Any, cuda: str, platform: str) -> List[int]:
-    """Look up {"13.0": {"x86_64": {75, 80}}}, or {"12.6": {50, 60}} in older releases, which mean x86_64."""
+    """Look up the capabilities of one CUDA in the table.
+
+    It is {"13.0": {"x86_64": {75, 80}}}, or in older releases {"12.6": {50, 60}} for x86_64.
+    """
     found = table.get(cuda) if isinstance(table, dict) else None
     if isinstance(found, dict):
         found = found.get("aarch64" if platform.endswith("aarch64") else "x86_64")

@@ -1,1 +1,4 @@
-"""Judge the activity of GPUs: which processes hold memory, how to end them, and whether a job fits."""
+"""Judge the activity of GPUs.
+
+Which processes hold memory, how to end them, and whether a job fits.
+"""

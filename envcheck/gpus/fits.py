@@ -1,4 +1,4 @@
-"""Estimate the memory of a job with a formula that the report shows, and compare it with the free GPU memory."""
+"""Estimate a job's memory with a formula that the report shows, and compare it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def parse_count(text: str) -> int:
 
 
 def is_trainable(dtype: str) -> bool:
-    """Tell whether weights of a dtype can be trained."""
+    """Return whether weights of a dtype can be trained."""
     return load_training_memory().dtypes[dtype].trains
 
 

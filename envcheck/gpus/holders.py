@@ -1,4 +1,4 @@
-"""Combine what NVML and the system report about the processes on each GPU, and say how to end each."""
+"""Combine what NVML and the system report about GPU processes, and how to end each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Ending:
 def choose_ending(
     pid: int, process: ProcessInfo | None, scan: ProcessScan, system: str, index: int
 ) -> Ending:
-    """Return how to end process `pid` on the GPU with this index; `process` is None where the system hides it."""
+    """Return how to end process `pid` on the GPU with this index.
+
+    `process` is None where the system hides it.
+    """
     if system == "windows":
         return Ending(RUNNING, ("taskkill", "/F", "/PID", str(pid)))
     if process is None:
@@ -241,7 +244,7 @@ def _count_unaccounted(activity: GpuActivity) -> Fact[int]:
 
 
 def has_unexplained_memory(view: GpuView) -> bool:
-    """Tell whether more memory is in use than the driver and all listed processes take."""
+    """Return whether more memory is in use than the driver and all listed processes take."""
     left = view.unaccounted_bytes
     limit = _RESERVED
     if view.activity.memory_reserved_bytes.value is not None:
@@ -250,7 +253,9 @@ def has_unexplained_memory(view: GpuView) -> bool:
 
 
 def list_free(views: tuple[GpuView, ...]) -> tuple[str, ...]:
-    """List the UUIDs of the GPUs that no process uses, those with the most free memory first; services do not count.
+    """List the UUIDs of unused GPUs, those with the most free memory first.
+
+    Services do not count as use.
 
     What could not be read is not free.
     """

@@ -75,7 +75,7 @@ class RowBuilder:
 
 
 def is_lost(activity: GpuActivity) -> bool:
-    """Tell whether NVML counts a GPU that it cannot open, because it is no longer on the bus."""
+    """Return whether NVML counts a GPU that it cannot open, because it is no longer on the bus."""
     gpu = activity.gpu
     return not any(
         fact.value is not None

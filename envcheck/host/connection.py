@@ -20,7 +20,10 @@ def find_connection_error(
     certificate: str = "",
     timeout: float = 10.0,
 ) -> str:
-    """Return why a server does not answer, "" where it does: a refusal is an answer, its own failure is not."""
+    """Return why a server does not answer, "" where it does.
+
+    A refusal is an answer, its own failure is not.
+    """
     if ca_file and not os.path.isfile(ca_file):
         return f"the file of CA certificates {ca_file} does not exist"
     handlers: List[urllib.request.BaseHandler] = []
@@ -47,7 +50,7 @@ def find_connection_error(
 
 
 def _remove_credentials(url: str) -> str:
-    """Remove name and password, which urllib takes for part of the host: "refused" is answer enough."""
+    """Remove name and password, which urllib would take for part of the host."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 

@@ -1,7 +1,9 @@
-"""Load data files into typed rows, each once: from the installed package, else from the checkout around it.
+"""Load data files into typed rows, each once.
 
-To add a data file, write data/<name>.json, declare a record of its rows in the module that uses them,
-and call `load_data("<name>", TheRecord)`. tests/host/test_data_files.py decodes every file.
+From the installed package, else from the checkout around it.
+
+To add a data file, write data/<name>.json, declare a record of its rows in the module that uses
+them, and call `load_data("<name>", TheRecord)`. tests/host/test_data_files.py decodes every file.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _loaded: Dict[Tuple[str, type], Any] = {}
 
 
 def load_data(name: str, kind: Type[D]) -> D:
-    """Return data/<name>.json as a record of `kind`; a name or type that does not fit raises DataError."""
+    """Return data/<name>.json as a record of `kind`.
+
+    A name or type that does not fit raises DataError.
+    """
     if (name, kind) not in _loaded:
         _loaded[name, kind] = _load(name, kind)
     found: D = _loaded[name, kind]

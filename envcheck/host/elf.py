@@ -1,7 +1,10 @@
-"""Read ELF files with `mmap` and `struct`: the dynamic section, symbol versions, and single symbols by their hash.
+"""Read ELF files with `mmap` and `struct`.
 
-A library of 1 GB costs as little as a small one: only the pages that answer a question are read. The layout is that of
-the System V ABI and its GNU extensions (https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/).
+The dynamic section, symbol versions, and single symbols by their hash.
+
+A library of 1 GB costs as little as a small one: only the pages that answer a question are read.
+The layout is that of the System V ABI and its GNU extensions
+(https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/).
 """
 
 from __future__ import annotations
@@ -90,7 +93,7 @@ class _Image:
         return entries
 
     def _offset(self, tag: int) -> int:
-        """Return the place in the file of the table that a dynamic entry names; ValueError without one."""
+        """Return the place in the file of a table that a dynamic entry names, or ValueError."""
         address = self.entries.get(tag, [-1])[0]
         for kind, start, begin, length in self._segments:
             if kind == _PT_LOAD and begin <= address < begin + length:
@@ -114,7 +117,7 @@ class _Image:
         return tuple(self.text(value) for value in self.entries.get(tag, ()))
 
     def versions_needed(self) -> Iterator[Tuple[str, str, int, bool]]:
-        """Yield soname, version and index of each version that this file asks of another, and whether it is weak."""
+        """Yield soname, version, index and weakness of each version asked of another file."""
         place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
         for _ in range(self._count(_VERNEEDNUM) if place else 0):
             _, count, file, first, following = struct.unpack_from(
@@ -147,7 +150,10 @@ class _Image:
         return count
 
     def undefined_symbols(self) -> Iterator[Tuple[bytes, int]]:
-        """Yield name and version index of each symbol that another file must define; weak ones need no definition."""
+        """Yield name and version index of each symbol that another file must define.
+
+        Weak ones need no definition.
+        """
         symbols, strings = self._offset(_SYMTAB), self._strings
         count = self._count_undefined()
         table = self._data[symbols : symbols + count * self._symbol.size]
@@ -164,7 +170,10 @@ class _Image:
                 yield data[place : find(b"\0", place)], versions[number]
 
     def _count_undefined(self) -> int:
-        """Return how many symbols to read to see all undefined ones: those in the GNU hash table follow them."""
+        """Return how many symbols to read to see all undefined ones.
+
+        Those in the GNU hash table follow them.
+        """
         table = self._offset(_GNU_HASH if _GNU_HASH in self.entries else _HASH)
         (count,) = struct.unpack_from(self._order + "I", self._data, table + 4)
         if count > _LIMIT:
@@ -185,7 +194,10 @@ class _Image:
         return any(self._is_definition(index, name, version) for index in found)
 
     def _list_gnu(self, name: bytes) -> Iterator[int]:
-        """Yield the symbols whose hash is that of a name: by the Bloom filter, a bucket and its chain."""
+        """Yield the symbols whose hash is that of a name.
+
+        By the Bloom filter, a bucket and its chain.
+        """
         table = self._offset(_GNU_HASH)
         buckets, first, blooms, shift = struct.unpack_from(self._order + "4I", self._data, table)
         bits, value = self._word.size * 8, hash_gnu(name)
@@ -265,16 +277,20 @@ def hash_sysv(name: bytes) -> int:
 
 
 def read_elf(path: str) -> Fact[ElfFacts]:
-    """Read the dynamic section and symbol versions of an ELF file; raises the errors of the file system."""
+    """Read the dynamic section and symbol versions of an ELF file.
+
+    Raises the errors of the file system.
+    """
     return _read_image(path, lambda image: _make_facts(image, path))
 
 
 def read_symbol_needs(
     path: str, prefixes: Sequence[str], libraries: Sequence[str]
 ) -> Fact[Tuple[SymbolNeed, ...]]:
-    """List the undefined symbols whose names begin with one of `prefixes`, or whose version is of one of `libraries`.
+    """List the undefined symbols that begin with `prefixes` or belong to `libraries`.
 
-    `libraries` are beginnings of sonames; weak symbols are left out. Raises the errors of the file system.
+    `libraries` are beginnings of sonames; weak symbols are left out. Raises the errors of the file
+    system.
     """
     return _read_image(path, lambda image: tuple(_list_needs(image, prefixes, tuple(libraries))))
 

@@ -1,4 +1,4 @@
-"""Write, append, lock, swap, copy and remove files and folders without ever leaving them half done."""
+"""Change files and folders without ever leaving them half done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from typing import Iterator, List, Union
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write to a path of the user: to the target of a link, and into a device or pipe; raises OSError."""
+    """Write to a path of the user.
+
+    To the target of a link, and into a device or pipe; raises OSError.
+    """
     if path.exists() and not path.is_file() and not path.is_dir():
         # never replace /dev/null or /dev/stdout
         with open(str(path), "w", encoding="utf-8", newline="\n") as stream:
@@ -25,7 +28,9 @@ def write_output(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to a temporary file and rename it to `path`; leaves no temporary file, even after Ctrl-C.
+    """Write `text` to a temporary file and rename it to `path`.
+
+    Leaves no temporary file, even after Ctrl-C.
 
     Replaces a link instead of following it: another user may have put it there. Raises OSError.
     """
@@ -79,7 +84,9 @@ class FileLockedError(Exception):
 
 @contextlib.contextmanager
 def lock_file(path: str, patience: float) -> Iterator[int]:
-    """Lock `path` for the block and yield its descriptor; raises FileLockedError after `patience` seconds.
+    """Lock `path` for the block and yield its descriptor.
+
+    Raises FileLockedError after `patience` seconds.
 
     A process that inherits the descriptor keeps the lock when this one is killed.
     """
@@ -173,7 +180,7 @@ _NO_REFLINK = (
 
 
 def copy_tree(source: StrPath, target: StrPath) -> None:
-    """Copy a folder with its links, modes, times and, for root, owners; share blocks where possible."""
+    """Copy a folder with links, modes, times and, for root, owners; share blocks if possible."""
     os.mkdir(target, 0o700)
     for entry in sorted(os.scandir(source), key=lambda item: item.name):
         copy = os.path.join(target, entry.name)
@@ -194,7 +201,10 @@ def measure_tree(folder: str) -> int:
 
 
 def list_changed_files(folder: StrPath, seconds: float) -> List[str]:
-    """List the files below a folder created or changed after a time (seconds since 1970), without bytecode."""
+    """List the files below a folder changed after a time, without bytecode.
+
+    The time is in seconds since 1970.
+    """
     changed = []
     for path in _walk_files(folder):
         with contextlib.suppress(OSError):
@@ -206,7 +216,10 @@ def list_changed_files(folder: StrPath, seconds: float) -> List[str]:
 
 
 def _is_changed_after(path: str, seconds: float) -> bool:
-    """Tell whether a file was written or added after a time; a new hard link, as from uv's cache, is neither."""
+    """Return whether a file was written or added after a time.
+
+    A new hard link, as from uv's cache, is neither.
+    """
     status = os.lstat(path)
     if status.st_mtime > seconds:
         return status.st_ctime > seconds or os.name == "nt"  # Windows: the time of creation

@@ -58,7 +58,10 @@ def list_folder(path: str) -> Fact[Tuple[str, ...]]:
 
 
 def list_sizes(path: str) -> Fact[Mapping[str, int]]:
-    """Map the names in a folder to the sizes of its files, -1 for a folder; a link to nothing is left out."""
+    """Map the names in a folder to the sizes of its files, -1 for a folder.
+
+    A link to nothing is left out.
+    """
     with os.scandir(path) as entries:
         sizes = {
             entry.name: entry.stat().st_size if entry.is_file() else -1

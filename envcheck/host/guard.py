@@ -26,9 +26,12 @@ _START = (
 
 
 class Guard:
-    """A process in its own session that runs `module`.main() and reads on standard input what happens here.
+    """A process in its own session that runs `module`.main().
 
-    Its input ends when this process ends; the lines before say which group of processes runs and what to do.
+    It reads on standard input what happens here.
+
+    Its input ends when this process ends; the lines before say which group of processes runs and
+    what to do.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class Guard:
             os.close(reader)
 
     def report_start(self) -> None:
-        """Report the process that leads its own session: call it in that process between fork and exec.
+        """Report the process that leads its own session.
+
+        Call it in that process between fork and exec.
 
         Where the system can, it dies with its parent from then on.
         """
@@ -75,7 +80,7 @@ class Guard:
 
 
 def _make_detached_options(descriptors: Sequence[int]) -> Dict[str, Any]:
-    """Build the Popen options for a process that survives the terminal and the signals of this one."""
+    """Build the Popen options for a process that survives this one's terminal and signals."""
     if os.name == "posix":
         return {"pass_fds": tuple(descriptors), "start_new_session": True}
     return {"creationflags": _NEW_PROCESS_GROUP | _NO_WINDOW}
@@ -87,6 +92,9 @@ def is_recovery_needed(lines: Sequence[str]) -> bool:
 
 
 def end_last_program(lines: Sequence[str]) -> bool:
-    """End the program that ran when a guard's input ended, and all that it started; tell whether they are gone."""
+    """End the program that ran when a guard's input ended, and all that it started.
+
+    Tell whether they are gone.
+    """
     last = lines[-1].strip() if lines else ""
     return not last.isdigit() or end_session(int(last), _PATIENCE)

@@ -36,7 +36,10 @@ _state = _State()
 
 
 def install_handler() -> None:
-    """Raise KeyboardInterrupt for Ctrl-C and remember it; do nothing where SIGINT is ignored, as under nohup."""
+    """Raise KeyboardInterrupt for Ctrl-C and remember it.
+
+    Do nothing where SIGINT is ignored, as under nohup.
+    """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _state.process = os.getpid()
         _signal.signal(_signal.SIGINT, handle_interrupt)
@@ -52,7 +55,7 @@ def remove_handler() -> None:
 
 
 def was_interrupted() -> bool:
-    """Tell whether Ctrl-C was pressed, even where another exception replaced KeyboardInterrupt.
+    """Return whether Ctrl-C was pressed, even where another exception replaced KeyboardInterrupt.
 
     Python turns one inside `__set_name__` or a wait for a lock into a RuntimeError.
     """
@@ -65,7 +68,10 @@ def ignore_interrupts() -> None:
 
 
 def exit_on_interrupt() -> None:
-    """Exit at once on the next interrupt: all programs have ended, and the reader of the output may be blocked."""
+    """Exit at once on the next interrupt.
+
+    All programs have ended, and the reader of the output may be blocked.
+    """
     _state.exits_on_next = True
 
 
@@ -75,7 +81,7 @@ def clear_interrupt() -> None:
 
 
 class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have to be imported for it
-    """Raise an interrupt at the end of the block, when a process that starts in it is known and can be ended."""
+    """Raise an interrupt at the end of the block, when its new process can be ended."""
 
     def __enter__(self) -> None:
         """Start to defer."""
@@ -91,7 +97,7 @@ class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have
 
 
 class hold_interrupts:  # noqa: N801 - as above
-    """Raise an interrupt of the block, however often it comes, only in `allow_interrupts`, or at the block's end."""
+    """Raise an interrupt only in `allow_interrupts`, or at the block's end."""
 
     def __enter__(self) -> None:
         """Start to hold."""
@@ -106,7 +112,10 @@ class hold_interrupts:  # noqa: N801 - as above
 
 
 class allow_interrupts:  # noqa: N801 - as above
-    """Let one interrupt end the block at once, though a block around it holds them; the next ones are held again."""
+    """Let one interrupt end the block at once, though a block around it holds them.
+
+    The next ones are held again.
+    """
 
     def __enter__(self) -> None:
         """Raise a pending interrupt; from now on they are raised at once."""

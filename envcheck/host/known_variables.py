@@ -1,4 +1,7 @@
-"""The environment variables that decide anything: what is kept of them, and of others by their names alone."""
+"""The environment variables that decide anything.
+
+What is kept of them, and of others by their names alone.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Loader:
         return Absent(tried)
 
     def copies(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
-        """Yield the real files named `soname` in `folders`, whether the loader searches there or not."""
+        """Yield the real files named `soname` in `folders`, searched by the loader or not."""
         for path in self._list_in_folders(soname, folders):
             real = self._host.real_path(path)
             if real.value is not None:
@@ -115,7 +115,7 @@ def parse_library_path(text: str) -> Tuple[str, ...]:
 
 
 def parse_libstdcxx_name(path: str) -> Optional[str]:
-    """Parse the newest GLIBCXX version in the real name of libstdc++, which GCC numbers alike since 4.1.
+    """Parse the newest GLIBCXX version in libstdc++'s real name, numbered alike since 4.1.
 
     Sample: 'libstdc++.so.6.0.30' -> 3.4.30. Reading the file would take longer than a whole probe.
     """

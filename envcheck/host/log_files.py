@@ -47,7 +47,9 @@ def read_named_log(name: str, notes: List[str]) -> Iterator[bytes]:
 
 
 def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
-    """Yield the bytes of a log in blocks, decompressed for gzip; problems that cut it short are added to `notes`.
+    """Yield the bytes of a log in blocks, decompressed for gzip.
+
+    Problems that cut it short are added to `notes`.
 
     Raises LogFileError with the first block for a file that is not a readable log.
     """
@@ -84,7 +86,10 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
 
 
 def _enlarge_pipe(descriptor: int) -> None:
-    """Enlarge a pipe on Linux to a block: its ends then wait for each other sixteen times less often."""
+    """Enlarge a pipe on Linux to a block.
+
+    Its ends then wait for each other sixteen times less often.
+    """
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -93,15 +98,17 @@ def _enlarge_pipe(descriptor: int) -> None:
 
 
 def is_not_created_yet(path: str) -> bool:
-    """Tell whether a log does not exist yet but its folder does."""
+    """Return whether a log does not exist yet but its folder does."""
     return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path) or os.curdir)
 
 
 def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
-    """Yield the content of a file and what is written to it, without end; b"" after each pause without new data.
+    """Yield the content of a file and what is written to it, without end.
 
-    Waits for a file that does not exist yet. Reads a truncated file again from its start, and a rotated one to its end
-    and then its successor. A pipe ends.
+    B"" after each pause without new data.
+
+    Waits for a file that does not exist yet. Reads a truncated file again from its start, and a
+    rotated one to its end and then its successor. A pipe ends.
     """
     while is_not_created_yet(path):
         yield b""
@@ -190,7 +197,10 @@ class GzipUnpacker:
         self.is_inside = False  # of a member that has not ended
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """Yield the text of the next bytes of the file; raises zlib.error behind the text before the damage."""
+        """Yield the text of the next bytes of the file.
+
+        Raises zlib.error behind the text before the damage.
+        """
         while packed:
             self.is_inside = True
             before = self._decompressor.copy()

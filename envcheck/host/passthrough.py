@@ -39,7 +39,10 @@ _STOPPING = _KEYBOARD + tuple(
 
 
 class OutputChannel:
-    """One output of the command: the end it writes to, the end read here, and the target descriptor."""
+    """One output of the command.
+
+    The end it writes to, the end read here, and the target descriptor.
+    """
 
     def __init__(self, name: str, target: int) -> None:
         self.name = name
@@ -49,7 +52,7 @@ class OutputChannel:
 
 
 def is_same_file(first: int, second: int) -> bool:
-    """Tell whether two descriptors are the same file, pipe or terminal."""
+    """Return whether two descriptors are the same file, pipe or terminal."""
     try:
         return os.path.sameopenfile(first, second)
     except OSError:
@@ -113,15 +116,15 @@ class CommandNotStartedError(Exception):
 
 
 def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
-    """Run `argv` with this program's standard input and copy its output, byte for byte, to this program's.
+    """Run `argv` with this program's standard input, and copy its output byte for byte.
 
-    A terminal as output is replaced by a terminal, which keeps colors and progress bars. One channel replaces standard
-    output and error that are the same file, which keeps their order. `watch` is called from other threads, one call at
-    a time, after the bytes are written.
+    A terminal as output is replaced by a terminal, which keeps colors and progress bars. One
+    channel replaces standard output and error that are the same file, which keeps their order.
+    `watch` is called from other threads, one call at a time, after the bytes are written.
 
-    A process that the command left in the background may go on writing: if one holds a channel a second later, a small
-    process in its own session copies on until the channel ends. On Windows none does: this one reads until nothing came
-    for a second.
+    A process that the command left in the background may go on writing: if one holds a channel a
+    second later, a small process in its own session copies on until the channel ends. On Windows
+    none does: this one reads until nothing came for a second.
     """
     targets = {"output": 1} if is_same_file(1, 2) else {"stdout": 1, "stderr": 2}
     channels = [OutputChannel(name, target) for name, target in targets.items()]
@@ -245,7 +248,10 @@ class _Copier(threading.Thread):
             return any(key.fd == self._stop_reader for key, _ in selector.select())
 
     def is_awaited(self, ended: float, limit: int) -> bool:
-        """Tell whether output may come of a command that ended then: not while the pipe is empty, or after `limit`."""
+        """Return whether output may come of a command that ended then.
+
+        Not while the pipe is empty, or after `limit`.
+        """
         if not self.is_alive():
             return False
         if time.monotonic() - (ended if _CAN_LEAVE else max(self._last_output, ended)) < _SILENCE:
@@ -337,7 +343,7 @@ class _SignalForwarder:
 
 
 def _is_in_foreground() -> bool:
-    """Tell whether the terminal sends the signals of its keyboard to this program and the command."""
+    """Return whether the terminal sends its keyboard's signals to this program too."""
     if os.name != "posix":
         return True
     try:

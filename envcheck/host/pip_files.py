@@ -1,4 +1,7 @@
-"""Find the configuration files of pip; what reads them, host/pip_settings.py, takes 5 ms to import."""
+"""Find the configuration files of pip.
+
+What reads them, host/pip_settings.py, takes 5 ms to import.
+"""
 
 from __future__ import annotations
 

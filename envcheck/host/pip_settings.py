@@ -26,13 +26,16 @@ _PIP_INDEX = "pip/_internal/models/index.py"
 
 
 def find_default_index() -> str:
-    """Return the URL of the index that pip asks where none is configured; "" if no pip is here to tell it."""
+    """Return the URL of the index that pip asks where none is configured.
+
+    Return "" if no pip is here to tell it.
+    """
     found = re.search(r'^PyPI = PackageIndex\(\s*"([^"\s]+)"', _read_pip_index(), re.MULTILINE)
     return f"{found[1].rstrip('/')}/simple" if found else ""
 
 
 def _read_pip_index() -> str:
-    """Read the module of pip that names its index, of this Python's pip or of the wheel that ensurepip keeps."""
+    """Read pip's module that names its index: this Python's, or that of ensurepip's wheel."""
     pip = find_spec("pip")
     try:
         if pip is not None and pip.origin:
@@ -46,7 +49,10 @@ def _read_pip_index() -> str:
 
 
 def _list_bundled_pips() -> Iterator[Path]:
-    """Yield the wheels of pip that ensurepip installs; distributions keep them in a folder of their own."""
+    """Yield the wheels of pip that ensurepip installs.
+
+    Distributions keep them in a folder of their own.
+    """
     import sysconfig  # 3 ms, and mostly pip is here
 
     ensurepip = find_spec("ensurepip")
@@ -77,7 +83,7 @@ class IndexSettings:
     retries: int = 3
 
     def trusts(self, url: str) -> bool:
-        """Tell whether pip connects to this host without checking its certificate."""
+        """Return whether pip connects to this host without checking its certificate."""
         parts = urlsplit(url)
         return (
             parts.hostname in self.trusted_hosts
@@ -90,7 +96,10 @@ def read_pip_settings(
     prefix: str = sys.prefix,
     schemes: tuple[str, ...] = ("http", "https"),
 ) -> IndexSettings:
-    """Read pip's configuration of the primary index; extra indexes and find-links are ignored on purpose."""
+    """Read pip's configuration of the primary index.
+
+    Extra indexes and find-links are ignored on purpose.
+    """
     options = read_pip_options(environment, prefix)
     if is_true(options.get("no-index", "")):
         raise SettingsError(
@@ -126,12 +135,15 @@ def read_connection_settings(
 
 
 def is_true(value: str) -> bool:
-    """Tell whether pip reads a value as true."""
+    """Return whether pip reads a value as true."""
     return value.lower() in {"1", "true", "yes", "on"}
 
 
 def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
-    """Read all options of pip's files and variables by their long names; raises SettingsError for a broken file."""
+    """Read all options of pip's files and variables by their long names.
+
+    Raises SettingsError for a broken file.
+    """
     found: dict[str, str] = {}
     for path in list_pip_files(environment, _SYSTEM, environment.get("VIRTUAL_ENV") or prefix):
         found.update(_read(Path(path)))
@@ -226,7 +238,9 @@ UV_MISLEADING = (  # variables that lead uv elsewhere than an environment and it
 
 
 def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return pip's settings and those of uv's files for a folder as variables of uv, which reads none of pip's.
+    """Return pip's settings and those of uv's files for a folder as variables of uv.
+
+    uv reads none of pip's own.
 
     uv's own go before. Raises SettingsError for a broken file.
     """
@@ -287,7 +301,9 @@ _UV_BOUNDS = {"constraint-dependencies": "UV_CONSTRAINT", "override-dependencies
 
 
 def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Read the constraints and overrides of uv's files: for each variable that names such a file, the file's text.
+    """Read the constraints and overrides of uv's files.
+
+    For each variable that names such a file, the file's text.
 
     Raises SettingsError for a broken file.
     """
@@ -310,7 +326,10 @@ def _read_uv_files(environment: Mapping[str, str], folder: Path) -> dict[str, An
 
 
 def no_index_variables() -> dict[str, str]:
-    """Return what keeps uv from every index: kept off the network alone, it reads what it once read of one."""
+    """Return what keeps uv from every index.
+
+    Kept off the network alone, it reads what it once read of one.
+    """
     return {"UV_OFFLINE": "1", "UV_DEFAULT_INDEX": Path(sys.prefix, "no-index").as_uri()}
 
 
@@ -319,7 +338,10 @@ def _name_index(index: Mapping[str, Any]) -> str:
 
 
 def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
-    """Yield the files that uv reads for a folder: the project's, the user's, the system's; the first one wins."""
+    """Yield the files that uv reads for a folder.
+
+    The project's, the user's, the system's; the first one wins.
+    """
     if environment.get("UV_CONFIG_FILE"):
         yield Path(environment["UV_CONFIG_FILE"])
         return
@@ -337,7 +359,9 @@ def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Pat
 
 
 def _list_uv_folders(environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the folder of the user's settings and those of the system's; uv takes the first that has a file.
+    """Return the folder of the user's settings and those of the system's.
+
+    uv takes the first that has a file.
 
     Source: https://docs.astral.sh/uv/concepts/configuration-files/
     """
@@ -384,7 +408,7 @@ def _read_uv_table(path: Path) -> dict[str, Any] | None:
 
 
 def without_options(text: str, names: Iterable[str]) -> str:
-    """Return a configuration file of pip in which options have no value, and so none in the files before it.
+    """Return a pip file in which options have no value, and so none in earlier files.
 
     Raises SettingsError for a broken one.
     """

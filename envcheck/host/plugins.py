@@ -25,7 +25,7 @@ class PluginError(Exception):
 
 
 def are_allowed() -> bool:
-    """Tell whether plugins may be looked for; a collector on an old Python has none."""
+    """Return whether plugins may be looked for; a collector on an old Python has none."""
     return os.environ.get("ENVCHECK_PLUGINS") == "1" and sys.version_info >= (3, 10)
 
 

@@ -10,7 +10,7 @@ from envcheck.host.process import run_program
 
 
 def find_installed_program(name: str) -> str:
-    """Return the path of a program beside this Python (the scripts of its packages), or on PATH; "" without one."""
+    """Return the path of a program beside this Python, or on PATH; "" without one."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), name)
     return beside if os.access(beside, os.X_OK) else find_program(name, os.environ)
 
@@ -38,12 +38,12 @@ def find_python(minor: str, environment: Mapping[str, str]) -> str:
 
 
 def is_working_python(path: str, minor: str, environment: Mapping[str, str]) -> bool:
-    """Tell whether an interpreter starts, has a minor version, and can create environments."""
+    """Return whether an interpreter starts, has a minor version, and can create environments."""
     return _run((path, "-I", "-S", "-c", _PRINT_VERSION), environment) == minor
 
 
 def has_output(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Tell whether a program exits with status 0 and prints something."""
+    """Return whether a program exits with status 0 and prints something."""
     return bool(_run(argv, environment))
 
 

@@ -1,4 +1,7 @@
-"""Run programs with limits on time and output and leave nothing behind; run work concurrently; handle signals."""
+"""Run programs with limits on time and output and leave nothing behind.
+
+Run work concurrently; handle signals.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ _GRACE = 0.3  # seconds to reap a killed process; the kernel keeps one that is s
 def run_program(
     argv: Sequence[str], timeout: float, environment: Mapping[str, str]
 ) -> Fact[Completed]:
-    """Run `argv` without a shell or standard input for at most `timeout` seconds, and capture its output."""
+    """Run `argv` without shell or standard input for `timeout` seconds; capture its output."""
     command = " ".join(argv)
     try:
         with start_process(
@@ -81,7 +84,10 @@ def run_program(
 
 
 class ProgramEnd(NamedTuple):
-    """How a program ended: its exit status, negative for a signal; None after a timeout or a failed start."""
+    """How a program ended: its exit status, negative for a signal.
+
+    None after a timeout or a failed start.
+    """
 
     code: Optional[int]
     detail: str = ""
@@ -132,9 +138,12 @@ def run_lines(
 def start_process(
     argv: Sequence[str], environment: Mapping[str, str], **options: Any
 ) -> "Iterator[subprocess.Popen[bytes]]":
-    """Start a process in its own session with the `options` of Popen; end it and its children with the block.
+    """Start a process in its own session with the `options` of Popen.
 
-    `kill_running_programs` ends it too. Raises InterruptedError after that, OSError where it cannot start.
+    End it and its children with the block.
+
+    `kill_running_programs` ends it too. Raises InterruptedError after that, OSError where it cannot
+    start.
     """
     process = None
     try:
@@ -150,7 +159,10 @@ def start_process(
 
 
 def has_working_folder() -> bool:
-    """Tell whether the working folder exists: where another process removed it, many programs refuse to start in it."""
+    """Return whether the working folder exists.
+
+    Where another process removed it, many programs refuse to start in it.
+    """
     if os.name == "nt":  # Windows keeps the folder that a program works in
         return True
     try:
@@ -225,7 +237,7 @@ def _capture_output(
 
 
 def _read_streams(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
-    """Read standard output and error until the deadline or until one is longer than OUTPUT_LIMIT."""
+    """Read standard output and error until the deadline, or until OUTPUT_LIMIT."""
     buffers = {
         stream.fileno(): bytearray()
         for stream in (process.stdout, process.stderr)
@@ -254,7 +266,10 @@ def _read_pipes(
     on_chunk: Callable[[int, bytes], bool],
     deadline: float,
 ) -> bool:
-    """Pass what arrives to `on_chunk` until all pipes or the process end, or it returns False; False: the deadline."""
+    """Pass what arrives to `on_chunk` until all pipes or the process end.
+
+    It stops where `on_chunk` returns False. Returns False at the deadline.
+    """
     with selectors.DefaultSelector() as selector:
         for descriptor in descriptors:
             selector.register(descriptor, selectors.EVENT_READ)
@@ -369,11 +384,14 @@ def _kill_group(group: int) -> None:
 
 
 class StillRunningError(Exception):
-    """A program that was killed does not end: the kernel keeps it in a call; the message names it."""
+    """A program that was killed does not end.
+
+    The kernel keeps it in a call; the message names it.
+    """
 
 
 def _end_session(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Kill a program and all that it started, and wait until they are gone; False after `seconds`."""
+    """Kill a program and all that it started, and wait for it; False after `seconds`."""
     deadline = time.monotonic() + seconds
     kill_with_children(process)
     try:
@@ -413,7 +431,7 @@ def _is_killable(number: int) -> bool:
 
 
 def _list_session(leader: int) -> Iterator[int]:
-    """Yield the processes of a session or group that have not ended, from lines of /proc/NUMBER/stat.
+    """Yield the living processes of a session or group, from lines of /proc/NUMBER/stat.
 
     4711 (python3.11 (x)) S 4710 4711 4711 0 -1 4194560 ...
     """
@@ -435,9 +453,10 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 @contextlib.contextmanager
 def adopt_orphans() -> Iterator[None]:
-    """Adopt the processes that programs leave behind in other sessions, and kill them when the block ends.
+    """Adopt the processes that programs leave in other sessions; kill them at the end.
 
-    While other programs run, the orphans may be theirs: the last block kills them. Children in this session stay.
+    While other programs run, the orphans may be theirs: the last block kills them. Children in this
+    session stay.
     """
     before = set(_list_adopted())
     _set_subreaper(is_one=True)
@@ -480,7 +499,10 @@ def _end_orphans(before: Set[int]) -> None:
 
 
 def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
-    """Run `work` in a new thread; run it here and return None where this user may start no more threads."""
+    """Run `work` in a new thread.
+
+    Run it here and return None where this user may start no more threads.
+    """
     thread = threading.Thread(target=work, daemon=True)
     try:
         thread.start()
@@ -491,7 +513,10 @@ def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
 
 
 def call_concurrently(calls: Mapping[str, Callable[[], T]]) -> Dict[str, T]:
-    """Make every call, each in its own thread, and return the results by name; raises the first exception."""
+    """Make every call in its own thread and return the results by name.
+
+    Raises the first exception.
+    """
     results: Dict[str, T] = {}
     errors: List[BaseException] = []
 
@@ -558,7 +583,7 @@ _LEFT_ALONE = (signal.SIG_IGN, handle_interrupt, None)
 
 
 def kill_programs_on_signal() -> None:
-    """On SIGTERM and SIGHUP, kill every running program, then die of the signal as its sender expects.
+    """On SIGTERM and SIGHUP, kill every running program, then die of the signal.
 
     Programs run in their own sessions: nothing else ends them when a time limit ends this process.
     """
@@ -577,9 +602,12 @@ def _handle_fatal_signal(number: int, frame: object) -> None:  # noqa: ARG001 - 
 
 @contextlib.contextmanager
 def interrupt_on_signal() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block on SIGTERM and SIGHUP; once it has cleaned up, deliver the signal.
+    """Raise KeyboardInterrupt in the block on SIGTERM and SIGHUP.
 
-    Further signals have no effect before that. Blocks that defer or hold Ctrl-C do the same with these signals.
+    Once it has cleaned up, deliver the signal.
+
+    Further signals have no effect before that. Blocks that defer or hold Ctrl-C do the same with
+    these signals.
     """
     received: List[int] = []
     process = os.getpid()
@@ -614,7 +642,7 @@ def _list_end_signals() -> List[int]:
 
 @contextlib.contextmanager
 def hold_signals() -> Iterator[None]:
-    """Hold Ctrl-C, SIGTERM and SIGHUP in the block, except where `allow_interrupts` lets them end it."""
+    """Hold Ctrl-C, SIGTERM and SIGHUP, except where `allow_interrupts` permits them."""
     with interrupt_on_signal(), hold_interrupts():
         yield
 

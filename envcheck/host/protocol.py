@@ -79,7 +79,7 @@ class Host(Protocol):
         """List the names in a folder, sorted."""
 
     def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
-        """Map the names in a folder to the sizes of its files, symlinks followed; -1 for a folder."""
+        """Map the names in a folder to file sizes, symlinks followed; -1 for a folder."""
 
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink; absent when the target does not exist."""
@@ -96,12 +96,18 @@ class Host(Protocol):
         timeout: float = 2.0,
         environment: Optional[Mapping[str, str]] = None,
     ) -> Fact[Completed]:
-        """Run a program by absolute path; absent when it does not exist, unknown on timeout or refusal."""
+        """Run a program by absolute path.
+
+        Absent when it does not exist, unknown on timeout or refusal.
+        """
 
     def ask(
         self, script: str, *arguments: str, python: str = "", timeout: float = 3.0
     ) -> Fact[Mapping[str, Any]]:
-        """Run `envcheck/probes/children/<script>.py` isolated in a child Python; it prints one JSON object."""
+        """Run `envcheck/probes/children/<script>.py` isolated in a child Python.
+
+        It prints one JSON object.
+        """
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Read the dynamic section of an ELF file."""
@@ -109,7 +115,7 @@ class Host(Protocol):
     def symbol_needs(
         self, path: str, prefixes: Tuple[str, ...], libraries: Tuple[str, ...]
     ) -> Fact[Tuple[SymbolNeed, ...]]:
-        """List the undefined symbols of an ELF file that begin with `prefixes`, or have versions of `libraries`."""
+        """List the undefined symbols that begin with `prefixes` or belong to `libraries`."""
 
     def lacking_symbols(
         self, path: str, needs: Tuple[SymbolNeed, ...]
@@ -120,7 +126,8 @@ class Host(Protocol):
         """Read the loader's cache: soname to paths in the loader's order, for this architecture."""
 
     def system_facts(self) -> Mapping[str, Any]:
-        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder and cpu_flags.
+        """Return the system's cells: machine, kernel, libc, memory, folder and CPU flags.
 
-        libc is "glibc 2.36", folder the current one; only Windows has cpu_flags. Values the system lacks are left out.
+        libc is "glibc 2.36", folder the current one; only Windows has cpu_flags. Values the system
+        lacks are left out.
         """

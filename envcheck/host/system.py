@@ -28,7 +28,10 @@ _AVX_STATE = 1 << 2
 
 
 def has_sse42() -> bool:
-    """Tell whether this processor has SSE 4.2 or is not an x86; False where the system does not say."""
+    """Return whether this processor has SSE 4.2 or is not an x86.
+
+    False where the system does not say.
+    """
     if sys.platform == "darwin":
         return True  # so does every Mac that runs a supported Python
     if os.name == "nt":
@@ -49,7 +52,10 @@ def parse_sse42(cpuinfo: str) -> bool:
 
 
 def read_windows_cpu_features() -> Tuple[str, ...]:
-    """List the vector instructions that Windows enables, with the names of /proc/cpuinfo; AttributeError elsewhere."""
+    """List the vector instructions that Windows enables, with the names of /proc/cpuinfo.
+
+    Raises AttributeError elsewhere.
+    """
     import ctypes  # only for Windows
 
     windows: Any = ctypes
@@ -78,9 +84,12 @@ def parse_available_memory(text: str) -> Optional[int]:
 
 
 def read_resident_memory(pid: int) -> Optional[int]:
-    """Return the resident bytes of a process and its descendants; None where the system does not report them.
+    """Return the resident bytes of a process and its descendants.
 
-    A descendant counts without the pages it shares with files: its libraries are those of the first process.
+    Return None where the system does not report them.
+
+    A descendant counts without the pages it shares with files: its libraries are those of the first
+    process.
     """
     own = _read_pages(pid)
     if own is None:
@@ -140,7 +149,10 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessSca
 
 
 def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str], ...]:
-    """List the processes that run from a folder or have a file of it mapped, and their names, without this one."""
+    """List the processes, and their names, that run from a folder or map a file of it.
+
+    This one is left out.
+    """
     found = []
     for pid in _list_pids(folder):
         process = f"{folder}/{pid}"
@@ -150,7 +162,7 @@ def list_programs_in(place: str, folder: str = "/proc") -> Tuple[Tuple[int, str]
 
 
 def _runs_from(process: str, place: str) -> bool:
-    """Tell whether a process was started from a folder, by its command line, or has a file of it mapped."""
+    """Return whether a process was started from a folder, or has a file of it mapped."""
     return _read_file(f"{process}/cmdline").startswith(place) or f" {place}" in _read_file(
         f"{process}/maps"
     )
@@ -165,7 +177,10 @@ def _list_pids(folder: str) -> List[int]:
 
 
 def _list_open_files(folder: str) -> Optional[List[str]]:
-    """List the links to the open files of a process or thread; None where this user may not see them."""
+    """List the links to the open files of a process or thread.
+
+    Return None where this user may not see them.
+    """
     try:
         return [f"{folder}/fd/{name}" for name in os.listdir(f"{folder}/fd")]
     except PermissionError:
@@ -233,7 +248,10 @@ def _find_user_name(number: int) -> str:
 
 
 def _read_run_time(folder: str) -> Optional[int]:
-    """Return the seconds since a process started: field 22 of its stat counts clock ticks since the system's start."""
+    """Return the seconds since a process started.
+
+    Field 22 of its stat counts clock ticks since the system's start.
+    """
     fields = _read_file(f"{folder}/stat").rpartition(")")[2].split()
     up = _read_file("/proc/uptime").split()
     try:
@@ -276,9 +294,10 @@ _ROUNDS = 5  # a process may start another while the list is read
 
 
 def kill_processes_with_variable(name: str, value: str) -> None:
-    """Kill every process of this user with `name=value` in its environment; does nothing without /proc.
+    """Kill this user's processes with `name=value` in their environment; Linux only.
 
-    Ansible's workers and their ssh run in their own sessions, and outlive a kill of Ansible and its limits.
+    Ansible's workers and their ssh run in their own sessions, and outlive a kill of Ansible and its
+    limits.
     """
     for _ in range(_ROUNDS):
         pids = list(_find_processes_with_variable(f"{name}={value}".encode()))

@@ -61,7 +61,10 @@ class FixRequest:
 
 @dataclass
 class Fix:
-    """The doctor's report on an environment, and what takes its steps; None where no step of it changes one."""
+    """The doctor's report on an environment, and what takes its steps.
+
+    Return None where no step of it changes one.
+    """
 
     folder: str
     diagnosis: Diagnosis
@@ -71,7 +74,9 @@ class Fix:
 def fix_environment(
     doctor: Doctor, asked: FixRequest, watch: Watch, take: Callable[[Fix, Transaction], Outcome]
 ) -> tuple[Fix, Outcome]:
-    """Fix an environment cause by cause; return what the doctor says then, and what came of the last transaction.
+    """Fix an environment cause by cause.
+
+    Return what the doctor says then, and what came of the last transaction.
 
     `take` shows a transaction, has it agreed to, and runs it.
     """
@@ -113,7 +118,7 @@ def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
 def make_transaction(
     doctor: Doctor, known: Diagnosis, folder: str, asked: FixRequest
 ) -> Transaction:
-    """Return what takes the steps of a report in an environment, or in the new one that replaces it."""
+    """Return what takes a report's steps in an environment, or in its replacement."""
     report, python = known.report, known.context.facts.python
     created = new_environment(report)
     place = place_of(created.folder if created else folder)

@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _held(place: Place, lines: Sequence[str]) -> contextlib.AbstractContextManager[object]:
-    """Hold the environment: by the descriptor that was handed down, on Windows by a lock of this process's own."""
+    """Hold the environment by the inherited descriptor; on Windows by an own lock."""
     if os.name == "posix" or lines[-1:] == [LEFT]:
         return contextlib.nullcontext()
     return lock_file(str(place.lock), _PATIENCE)

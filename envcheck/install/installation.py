@@ -1,4 +1,7 @@
-"""Plan an installation for this machine: the releases, the environment that takes them, and the steps as they run."""
+"""Plan an installation for this machine.
+
+The releases, the environment that takes them, and the steps as they run.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class InstallRequest:
 
 @dataclass
 class InstallPlan:
-    """The plan as it will run, and the facts of the environment that it changes (None: a new one)."""
+    """The plan as it will run, and the facts of the environment (None: a new one)."""
 
     plan: Plan
     facts: Facts | None
@@ -81,7 +84,10 @@ class InstallPlan:
 
 
 def plan_installation(asked: InstallRequest, place: Place, doctor: Doctor) -> InstallPlan:
-    """Plan, and fit the plan to this machine; raises UserError if that fails, returns a blocked plan."""
+    """Plan, and fit the plan to this machine.
+
+    Raises UserError if that fails, returns a blocked plan.
+    """
     facts = _read_environment(asked, place, doctor) if place.is_taken else None
     return _Planner(asked, place, doctor.matrix, facts, facts or doctor.read("", "").facts).plan()
 
@@ -129,7 +135,10 @@ class _Planner:
         )
 
     def plan_without_index(self, plan: Plan) -> InstallPlan | None:
-        """Plan with builds of the default index where a framework's own does not answer; None where there is none."""
+        """Plan with builds of the default index where a framework's own does not answer.
+
+        Return None where there is none.
+        """
         if self.on_default_index or self.asked.torch_index:
             return None
         sets = (item for made in plan.environments for item in made.sets if item.index)
@@ -206,7 +215,10 @@ def _describe_missing_python(place: Place) -> str:
 
 
 def _prefer_uv(plan: Plan) -> str:
-    """Return uv where it can replace pip in a plan: it is installed, and pip's settings can be read for it."""
+    """Return uv where it can replace pip in a plan.
+
+    It is installed, and pip's settings can be read for it.
+    """
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
     return UV if only_pip and find_uv_for_pip() else ""
 
@@ -225,12 +237,15 @@ class Surroundings:
 
 
 def _needs_person(step: Step) -> bool:
-    """Tell whether only a person can take a step: by hand, in their shell, under their own name."""
+    """Return whether only a person can take a step.
+
+    By hand, in their shell, under their own name.
+    """
     return step.action.by_person or step.action.in_shell
 
 
 def _stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
-    """Return the steps; where one restarts the machine, those of the machine before it, and what to do then."""
+    """Return the steps; before a restart only the machine's, and what to do then."""
     for place, step in enumerate(steps):
         if step.scope == SYSTEM and step.action.ends_session:
             told = (
@@ -243,7 +258,10 @@ def _stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
 
 
 def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
-    """Return the plan as it will run; UserError where it makes no environment or two, or needs an administrator."""
+    """Return the plan as it will run.
+
+    Raise UserError where it makes no environment or two, or needs an administrator.
+    """
     may = here.may_change_machine
     made = _only_environment(plan)
     by_hand = [

@@ -1,4 +1,7 @@
-"""The installers of this machine: where they are, and their settings, which lead none of them elsewhere."""
+"""The installers of this machine.
+
+Where they are, and their settings, which lead none of them elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def find_uv_program() -> str:
 
 
 def find_uv_for_pip() -> str:
-    """Return the path of uv if it can replace pip; "" where it is not installed, or cannot follow pip's settings."""
+    """Return the path of uv if it can replace pip.
+
+    Return "" where it is not installed, or cannot follow pip's settings.
+    """
     return find_uv_program() if can_replace_pip(os.environ) else ""
 
 
@@ -50,7 +56,7 @@ def find_substitutes(installer: str) -> tuple[tuple[str, str], ...]:
 
 
 def with_reachable_indexes(plan: Plan, mirror: str = "") -> Plan:
-    """Replace a framework's own index by its mirror, or by the configured indexes where they have the same builds."""
+    """Replace a framework's index by its mirror, or by configured ones with the same builds."""
     if mirror:
         return use_mirror(plan, mirror)
     for place, step in enumerate(plan.steps):
@@ -123,7 +129,7 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def can_replace_pip(environment: Mapping[str, str]) -> bool:
-    """Tell whether the configuration of pip and of uv can be read and passed on to uv."""
+    """Return whether the configuration of pip and of uv can be read and passed on to uv."""
     try:
         uv_variables(environment, Path())
     except SettingsError:
@@ -132,10 +138,12 @@ def can_replace_pip(environment: Mapping[str, str]) -> bool:
 
 
 def write_settings(folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """Write files that keep the files of pip and uv from leading them elsewhere; return the variables that name them.
+    """Write files that keep the files of pip and uv from leading them elsewhere.
 
-    pip reads its file after all others, and an option without a value there has none. uv reads none of its own files:
-    their bounds stand in files that these variables add.
+    Return the variables that name them.
+
+    pip reads its file after all others, and an option without a value there has none. uv reads none
+    of its own files: their bounds stand in files that these variables add.
     """
     found: dict[str, str] = {}
     named, path = variables.get("PIP_CONFIG_FILE", ""), folder / "pip.conf"

@@ -1,4 +1,4 @@
-"""Keep the journal of an installation, and put its environment in place, restore or undo it accordingly."""
+"""Keep an installation's journal, and put its environment in place or restore it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ _ID = r"\d{8}T\d{6}-\d+"
 
 @dataclass
 class Place:
-    """An environment's folder (absolute, no link) and the folder beside it, on the same file system."""
+    """An environment's folder (absolute, no link) and the folder beside it.
+
+    Both are on the same file system.
+    """
 
     folder: Path
     state: Path
 
     @property
     def is_taken(self) -> bool:
-        """Tell whether something lies there: an empty folder counts as nothing."""
+        """Return whether something lies there: an empty folder counts as nothing."""
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     @property
@@ -55,7 +58,7 @@ class Place:
         return self.state / f"{identity}.log"
 
     def kept(self, identity: str) -> Path:
-        """Return the copy before the environment is replaced by it, and the environment as it was from then on."""
+        """Return the copy before it replaces the environment, and the environment afterwards."""
         return self.state / f"{identity}.kept"
 
     def aside(self, identity: str) -> Path:
@@ -71,7 +74,7 @@ class Place:
         return tuple(sorted(name[:-6] for name in names if re.fullmatch(rf"{_ID}\.jsonl", name)))
 
     def leftovers(self, identity: str = "") -> tuple[Path, ...]:
-        """List the environments that one installation, or any, has left beside the one that counts."""
+        """List the environments that one installation, or any, left beside the current one."""
         found = (path for path in self.state.iterdir() if path.name.startswith(identity))
         return tuple(path for path in found if ".kept" in path.name or ".aside" in path.name)
 
@@ -96,7 +99,10 @@ DEFAULT_FOLDERS = (".venv", ".conda-env")  # for pip and uv, for conda
 
 
 def _list_places(folder: str) -> tuple[Place, ...]:
-    """List the environments that envcheck has installed into: the named one, or those of this folder."""
+    """List the environments that envcheck has installed into.
+
+    The named one, or those of this folder.
+    """
     names = [folder]
     if not folder:  # if a usual one is a link, its journals lie beside its target
         states = sorted(path.name for path in Path().iterdir() if path.name.startswith(_STATE))
@@ -106,7 +112,10 @@ def _list_places(folder: str) -> tuple[Place, ...]:
 
 
 def find_place(folder: str) -> Place:
-    """Return the named folder, or the only one here that envcheck has installed into; raises UserError, OSError."""
+    """Return the named folder, or the only one here that envcheck installed into.
+
+    Raises UserError and OSError.
+    """
     found = _list_places(folder)
     if len(found) == 1:
         return found[0]
@@ -181,18 +190,18 @@ class Journal:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether nothing is left to finish or to restore."""
+        """Return whether nothing is left to finish or to restore."""
         lines = self.lines()
         return lines[-1]["event"] in LAST if lines else not self.is_broken
 
     @property
     def is_broken(self) -> bool:
-        """Tell whether lines are there, but not the first one, which was whole before anything was touched."""
+        """Return whether lines are there without the first, which was whole from the start."""
         return not self.last(STARTED) and self._path.exists() and b"\n" in self._path.read_bytes()
 
     @property
     def is_installed(self) -> bool:
-        """Tell whether the environment is the new one."""
+        """Return whether the environment is the new one."""
         events = [
             line["event"]
             for line in self.lines()
@@ -202,10 +211,10 @@ class Journal:
 
 
 def _parsed(text: str) -> list[Line]:
-    """Parse a journal, but for lines that a full disk or a power failure cut off, or that somebody wrote into it.
+    """Parse a journal, without lines that were cut off or that somebody added.
 
-    {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0}
-    {"event": "step", "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
+    {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0} {"event": "step",
+    "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
     """
     found: list[Line] = []
     for line in text.split("\n"):
@@ -252,10 +261,10 @@ def begin(journal: Journal, requirements: tuple[str, ...]) -> None:
 
 
 def put_in_place(journal: Journal, *, marked: bool = True) -> None:
-    """Put a copy in the place of an existing environment, or make the folder of a new one, behind a marker.
+    """Put a copy in an environment's place, or make a new folder, behind a marker.
 
-    The environment as it was is kept itself, with all it links to; what changes is the copy. `marked`: False where
-    the installer takes no folder that is there (conda).
+    The environment as it was is kept itself, with all it links to; what changes is the copy.
+    `marked`: False where the installer takes no folder that is there (conda).
     """
     place, identity = journal.place, journal.identity
     if not journal.last(STARTED)["existed"]:
@@ -451,7 +460,10 @@ _SECOND = 1.0  # a journal's times are whole seconds
 
 
 def find_undoable(place: Place, identity: str) -> Journal:
-    """Return the journal of the installation to undo: the one named, or the last one ("last"); raises UserError."""
+    """Return the journal of the installation to undo.
+
+    The one named, or the last one ("last"); raises UserError.
+    """
     installed = [name for name in place.identities() if Journal(place, name).is_installed]
     if not installed:
         raise UserError(f"no installation into {place.folder} is left to undo.")

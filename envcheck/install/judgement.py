@@ -43,7 +43,7 @@ class PlannedEnvironment:
     smoke: Smoke | None = None  # the test that it must pass, too
 
     def judge(self) -> str:
-        """Return "" if the environment holds what was planned and works for the goal; else what is wrong."""
+        """Return "" if the environment holds the plan and works for the goal, else what is wrong."""
         with _activated(self.folder, self.plan):
             try:
                 now = self.doctor.examine("", str(self.folder), is_unfinished=True)
@@ -87,7 +87,7 @@ def _activated(folder: Path, plan: Plan) -> Iterator[None]:
 
 
 def _list_missing(wanted: PlannedEnvironment, facts: Facts) -> list[str]:
-    """List the planned and the kept releases that are not installed, whatever the installer reported."""
+    """List the planned and kept releases that are missing, whatever the installer said."""
     installed = facts.python.distributions.value or ()
     there = {
         (item.name, version)
@@ -102,7 +102,7 @@ def _list_missing(wanted: PlannedEnvironment, facts: Facts) -> list[str]:
 
 
 def _is_planned(name: str, version: str, planned: PlannedRelease) -> bool:
-    """Return whether a distribution is a planned release; conda plans a release line, tensorflow==2.16.*."""
+    """Return whether a distribution is a planned release; conda plans tensorflow==2.16.*."""
     wanted = planned.requirement.partition("==")[2]
     return name == planned.distribution and within(version, f"=={_public(wanted)}")
 
@@ -162,7 +162,7 @@ class FixedEnvironment:
         return self._describe_remaining(now.report)
 
     def _describe_remaining(self, report: Report) -> str:
-        """Describe the first finding that the steps are for if all of those are still there; else return ""."""
+        """Describe the first finding of the steps if all are still there, else return ""."""
         before = {
             key: item
             for key, item in _list_findings(self.before.report).items()

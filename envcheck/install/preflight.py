@@ -75,7 +75,9 @@ def measured_sizes() -> MeasuredSizes:
 
 
 def disk_space_for(plan: Plan) -> int:
-    """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured.
+    """Return the bytes that a plan's packages take, packed and unpacked.
+
+    Of the release, or the largest measured.
 
     A framework of which no release was measured counts as 0: an unknown size refuses nothing.
     """
@@ -122,7 +124,10 @@ class Page:
 
 
 def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
-    """Return the page of a set's first requirement: on its own index, else on pip's; none where pip asks no index."""
+    """Return the page of a set's first requirement.
+
+    On its own index, else on pip's; none where pip asks no index.
+    """
     try:
         if is_true(read_pip_options(environment).get("no-index", "")):
             return Page()
@@ -168,7 +173,7 @@ def objections(asked: Preflight) -> Iterator[str]:
 
 
 def is_refused(asked: Preflight) -> bool:
-    """Tell whether the request itself is wrong, whatever the machine lacks."""
+    """Return whether the request itself is wrong, whatever the machine lacks."""
     return any(_check_place(asked))
 
 
@@ -191,7 +196,10 @@ def _list_obstacles(asked: Preflight) -> Iterator[str]:
 
 
 def is_root() -> bool:
-    """Return whether this process may do anything on the machine; False on Windows, where nothing tells."""
+    """Return whether this process may do anything on the machine.
+
+    False on Windows, where nothing tells.
+    """
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 

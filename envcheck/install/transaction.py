@@ -1,4 +1,7 @@
-"""Change an environment in one transaction: run steps in a copy, judge what they leave, keep it or take it back."""
+"""Change an environment in one transaction.
+
+Run steps in a copy, judge what they leave, keep it or take it back.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,10 @@ class StepError(Exception):
 
 
 class UnsettledError(Exception):
-    """An environment could be neither finished nor restored; the message says where it lies and what to type."""
+    """An environment could be neither finished nor restored.
+
+    The message says where it lies and what to type.
+    """
 
 
 _FAILURES = (ChangeError, UnsettledError, OSError)  # that leave a journal to resume
@@ -98,7 +104,10 @@ _FAILURES = (ChangeError, UnsettledError, OSError)  # that leave a journal to re
 
 @dataclass
 class Transaction:
-    """A change of one environment: what is asked for, the steps that bring it about, and who judges the result."""
+    """A change of one environment.
+
+    What is asked for, the steps that bring it about, and who judges the result.
+    """
 
     place: Place
     plan: Plan  # as it runs here
@@ -121,13 +130,19 @@ class Transaction:
 
     @property
     def is_marked(self) -> bool:
-        """Return whether the folder is made and marked before the steps: conda takes no folder that is there."""
+        """Return whether the folder is made and marked before the steps.
+
+        conda takes no folder that is there.
+        """
         return self.place.is_taken or all(
             made.installer != CONDA for made in self.plan.environments
         )
 
     def prepare(self, *, as_root: bool) -> None:
-        """Check all that the steps need; UserError or MachineError gives each reason not to begin."""
+        """Check all that the steps need.
+
+        Raise UserError or MachineError gives each reason not to begin.
+        """
         asked = Preflight(
             self.plan, self.place, os.environ, self.before, as_root, self.ignores_marker
         )
@@ -226,7 +241,7 @@ class Transaction:
 
 @contextlib.contextmanager
 def hold(place: Place, watch: Watch) -> Iterator[int]:
-    """Hold an environment against other transactions, and settle those that did not come to their end."""
+    """Hold an environment against other transactions, and settle unfinished ones."""
     place.state.mkdir(exist_ok=True)
     (place.state / ".gitignore").write_text("*\n", encoding="utf-8")
     with contextlib.ExitStack() as stack:
@@ -244,7 +259,10 @@ def hold(place: Place, watch: Watch) -> Iterator[int]:
 
 
 def settle_earlier(place: Place, watch: Watch, *, dry_run: bool) -> bool:
-    """Finish or undo an interrupted transaction before one is planned; return whether there was one."""
+    """Finish or undo an interrupted transaction before one is planned.
+
+    Return whether there was one.
+    """
     if not unsettled(place):
         return False
     if dry_run:
@@ -300,7 +318,10 @@ def _unsettled(place: Place, why: str) -> Outcome:
 
 
 def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcome:
-    """Return what a transaction came to, by its journal; `why` the environment is not the new one, if known."""
+    """Return what a transaction came to, by its journal.
+
+    `why` the environment is not the new one, if known.
+    """
     place, identity = journal.place, journal.identity
     if journal.is_installed:
         return Outcome(done, str(place.folder), identity, log=str(place.log(identity)))
@@ -316,7 +337,10 @@ def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcom
 
 
 def system_changes(journal: Journal) -> tuple[SystemChange, ...]:
-    """List the steps that a transaction took on the machine, newest first: the order to take them back in."""
+    """List the steps that a transaction took on the machine, newest first.
+
+    The order to take them back in.
+    """
     found = [line for line in journal.lines() if line["event"] == STEP and "undo" in line]
     return tuple(
         SystemChange(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"])
@@ -415,7 +439,10 @@ def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: s
 
 
 def _undo_entry(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
-    """Say for the journal how a step of the machine is taken back; what was there before is left alone."""
+    """Say for the journal how a step of the machine is taken back.
+
+    What was there before is left alone.
+    """
     if was_there:
         return {"undo": [], "lasting": "it was there before, so it stays"}
     undo = step.action.undo(system)

@@ -1,8 +1,11 @@
-"""Bound what a fetched data file may say: it brings releases of packages that this program's own data names.
+"""Bound what a fetched data file may say.
 
-Cells reach commands: names, extras, requirements and conda's channels are typed by a plan. So each has the form that
-its place needs, and names only what the built-in data names too. Sentences are shown: none holds an option, an
-installer's name or a character that a shell acts on. Citations and the contents of binaries are only shown as sources.
+It brings releases of packages that this program's own data names.
+
+Cells reach commands: names, extras, requirements and conda's channels are typed by a plan. So each
+has the form that its place needs, and names only what the built-in data names too. Sentences are
+shown: none holds an option, an installer's name or a character that a shell acts on. Citations and
+the contents of binaries are only shown as sources.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class _Known:
 
 
 def check_bounds(document: Document, name: str, built_in: Document) -> None:
-    """Raise MatrixError where a document that fits the schema names what the built-in data does not."""
+    """Raise MatrixError where a document names what the built-in data does not."""
     known = _Known(
         frozenset(_list_packages(built_in)),
         frozenset(built_in["conda"]),
@@ -84,7 +87,10 @@ def _list_packages(document: Document) -> Iterator[str]:
 
 
 def _words(value: Any, cell: str = "") -> list[str]:
-    """List the texts of a cell: "keras<2.7 tensorflow-estimator<2.7" is two requirements, "cuda,cudnn" two extras."""
+    """List the texts of a cell.
+
+    "keras<2.7 tensorflow-estimator<2.7" is two requirements, "cuda,cudnn" two extras.
+    """
     if isinstance(value, str):
         if cell in {"fix", "gpu_extra"}:
             return value.split("," if cell == "gpu_extra" else None)
@@ -143,7 +149,10 @@ def _check_cell(cell: str, value: Any, known: _Known) -> None:
 
 
 def _parse_requirement(cell: str, text: str) -> Requirement:
-    """Parse a name with extras and a specifier; raises ValueError for an address, a marker and anything else."""
+    """Parse a name with extras and a specifier.
+
+    Raises ValueError for an address, a marker and anything else.
+    """
     try:
         parsed = read_requirement(text)
     except RequestError:

@@ -1,4 +1,7 @@
-"""Open the built-in matrix: data/compat_matrix.json and data/packages/, proven by data/evidence/."""
+"""Open the built-in matrix.
+
+data/compat_matrix.json and data/packages/, proven by data/evidence/.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ OWN_FILES = {
 
 
 def releases_file(section: str) -> str:
-    """Name the file of a section's releases: the matrix for a framework, a file of data/packages for the others."""
+    """Name the file of a section's releases.
+
+    The matrix for a framework, a file of data/packages for the others.
+    """
     return f"packages/{section}" if section in companion_sections() else MATRIX
 
 
@@ -54,9 +60,12 @@ def evidence_file(section: str) -> str:
 
 
 def open_built_in() -> Mapping[str, Any]:
-    """Open the built-in document: each file is read when a section, or the evidence of a row, is first used.
+    """Open the built-in document.
 
-    Its citations are those of the files read so far, which are all that the rows of these files name.
+    Each file is read when a section, or the evidence of a row, is first used.
+
+    Its citations are those of the files read so far, which are all that the rows of these files
+    name.
     """
     citations: dict[str, Any] = {}
 

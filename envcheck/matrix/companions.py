@@ -1,4 +1,4 @@
-"""Packages that are installed beside a framework or on top of it, and the releases that each one goes with."""
+"""Packages beside or on top of a framework, and the releases that each goes with."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def load_companions() -> Companions:
 
 @lru_cache(maxsize=512)
 def companion_row(name: str) -> Companion:
-    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
+    """Return the row of a distribution that comes beside a framework.
+
+    An empty row for any other.
+    """
     return next((row for row in load_companions().rows if name in row.distributions), Companion())
 
 
@@ -74,19 +77,28 @@ def companion_sections() -> dict[str, list[Companion]]:
 
 
 def published_framework(name: str) -> Framework | None:
-    """Return the framework whose own class reads its wheels; None for a companion, one judged like a framework, too."""
+    """Return the framework whose own class reads its wheels.
+
+    Return None for a companion, one judged like a framework, too.
+    """
     known = framework(name) if name in framework_names() else None
     return known if known and known.wheels.distributions else None
 
 
 def matrix_sections() -> list[str]:
-    """List the sections of releases: each framework that publishes wheels of its own, then the companions."""
+    """List the sections of releases.
+
+    Each framework that publishes wheels of its own, then the companions.
+    """
     published = [name for name in framework_names() if published_framework(name)]
     return [*dict.fromkeys((*published, *companion_sections()))]
 
 
 def section_of(name: str) -> str:
-    """Return the section that holds a framework, companion or distribution: rapids for cudf; "" for an unknown one."""
+    """Return the section that holds a framework, companion or distribution.
+
+    rapids for cudf; "" for an unknown one.
+    """
     if name in matrix_sections():
         return name
     distributions: Iterable[str] = (name,)
@@ -104,13 +116,19 @@ def binary_names(name: str) -> str:
 
 
 def shares_cuda(companion: FrameworkRelease, release: FrameworkRelease) -> bool:
-    """Tell whether a companion's wheel and a framework's build are for one CUDA, as far as the wheel states it."""
+    """Return whether a companion's wheel and a framework's build are for one CUDA.
+
+    A wheel that states none is taken to be.
+    """
     parts = numbers(companion.cuda) if companion.cuda else ()
     return not parts or (release.cuda is not None and numbers(release.cuda)[: len(parts)] == parts)
 
 
 def asked_of(release: FrameworkRelease, name: str) -> str | None:
-    """Return which releases of a framework a companion's release goes with; None where nothing states it."""
+    """Return which releases of a framework a companion's release goes with.
+
+    Return None where nothing states it.
+    """
     # the cell of a framework that METADATA leaves open
     stated: str | None = getattr(release, name, None)
     if stated:
@@ -199,7 +217,7 @@ class TorchBuild:
 
     @property
     def cxx11_abi(self) -> bool:
-        """Tell whether this torch has the new C++ ABI, as its project's wheels have it."""
+        """Return whether this torch has the new C++ ABI, as its project's wheels have it."""
         public, _, label = self.version.partition("+")
         old = load_data("frameworks/torch_abi", OldAbi)
         has_label = label in old.labels.get(major_minor(public), ())
@@ -225,14 +243,17 @@ class SourceInstall:
 
 @lru_cache(maxsize=64)
 def source_package(name: str) -> SourcePackage | None:
-    """Return what is known of files outside the package index, and of the build; None for any other package."""
+    """Return what is known of files outside the package index, and of the build.
+
+    Return None for any other package.
+    """
     if name not in load_companions().elsewhere:
         return None
     return decode(SourcePackage, json.loads(read_data(f"packages/{name}.json"))["elsewhere"])
 
 
 def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | None:
-    """Find the built file of the newest release that a specifier admits and that fits a torch; None for none known."""
+    """Find the built file of the newest admitted release that fits a torch, or None."""
     package = source_package(name)
     fitting = _list_fitting(package, specifier, wanted) if package else ()
     return next(
@@ -242,7 +263,7 @@ def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | 
 
 
 def newest_of_own_index(name: str, cuda: str, platform: str) -> str:
-    """Name the newest release of a package that its project's own index holds for a CUDA; "" for none known."""
+    """Name a package's newest release on its project's index for a CUDA; "" for none."""
     package = source_package(name)
     releases = package.releases if package and package.options else ()
     held = (

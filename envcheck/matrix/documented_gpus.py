@@ -1,4 +1,4 @@
-"""The oldest GPUs that projects document for their releases, beside the GPU code that their files hold."""
+"""The oldest GPUs that projects document, beside the GPU code that their files hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DocumentedGpus:
     platform: str = ""  # "" for all
 
     def excludes(self, capability: str) -> bool:
-        """Tell whether a GPU is older than the document asks for."""
+        """Return whether a GPU is older than the document asks for."""
         return numbers(capability) < numbers(self.minimum)
 
 

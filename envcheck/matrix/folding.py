@@ -1,4 +1,7 @@
-"""Read the lines of data/compat_matrix.json and data/packages/: one line stands for several equal rows."""
+"""Read the lines of data/compat_matrix.json and data/packages/.
+
+One line stands for several equal rows.
+"""
 
 from __future__ import annotations
 

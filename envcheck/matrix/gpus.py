@@ -17,7 +17,10 @@ def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
 
 @lru_cache(maxsize=64)
 def find_gpu_by_name(name: str) -> GpuProduct | None:
-    """Return the product of a name as drivers report it; a name of several chips has several capabilities."""
+    """Return the product of a name as drivers report it.
+
+    A name of several chips has several capabilities.
+    """
     normalised = _normalise(name)
     row = _load_table().names.get(normalised)
     if row:
@@ -30,7 +33,7 @@ def find_gpu_by_name(name: str) -> GpuProduct | None:
 
 @lru_cache(maxsize=64)
 def find_capabilities(text: str) -> tuple[str, ...]:
-    """List the compute capabilities of the products that a user may mean: "RTX 4090", "gtx1080ti", "H100"."""
+    """List the compute capabilities of the products that "RTX 4090" or "H100" may mean."""
     separated = _insert_blanks(text)
     return _find_by_words(text) or (_find_by_words(separated) if separated != text else ())
 
@@ -70,12 +73,18 @@ def _make_product(row: PciProduct) -> GpuProduct:
 
 
 def _normalise(name: str) -> str:
-    """Convert to lower case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
+    """Convert to lower case, collapse blanks, drop the vendor and the MIG part.
+
+    "NVIDIA H200 MIG 1g.18gb" -> "h200".
+    """
     return " ".join(name.lower().split()).removeprefix("nvidia ").partition(" mig ")[0]
 
 
 def unify_gpu_spelling(name: str) -> str:
-    """Spell a name in one way: drivers report "NVIDIA A100-SXM4-40GB", the PCI ids list "A100 SXM4 40GB"."""
+    """Spell a name in one way.
+
+    Drivers report "NVIDIA A100-SXM4-40GB", the PCI ids list "A100 SXM4 40GB".
+    """
     return _normalise(name.replace("-", " "))
 
 

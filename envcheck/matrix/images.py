@@ -69,7 +69,9 @@ def load_base_images() -> BaseImages:
 
 
 def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | None:
-    """Parse a reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime; None if no convention fits.
+    """Parse a reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime.
+
+    Return None if no convention fits.
 
     Returns the convention and the parts by name: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
     """
@@ -88,7 +90,10 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
 
 
 def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
-    """Add what is in the image of a month: its toolkit, and the release of the framework that it holds."""
+    """Add what is in the image of a month.
+
+    Its toolkit, and the release of the framework that it holds.
+    """
     month = load_base_images().months.get(parts.get("month", ""), {})
     found = {key: value for key, value in month.items() if not key.startswith(framework_names())}
     found[row.holds] = month.get(row.holds + parts.get("line", ""), "")
@@ -98,7 +103,7 @@ def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
 
 
 def is_externally_managed(os: str, version: str, tag: str) -> bool:
-    """Tell whether the Python of a distribution refuses packages of pip outside a virtual environment (PEP 668)."""
+    """Return whether a distribution's Python refuses pip outside environments (PEP 668)."""
     rows = (row for row in load_base_images().externally_managed if row.os == os)
     return any(
         bool(at_least(version, row.version)) if version else tag in row.rolling for row in rows
@@ -106,7 +111,9 @@ def is_externally_managed(os: str, version: str, tag: str) -> bool:
 
 
 def parse_framework(reference: str) -> tuple[str, str, str] | None:
-    """Return the framework's distribution, version and CUDA that an image contains; None if its name states none.
+    """Return the framework's distribution, version and CUDA that an image contains.
+
+    Return None if its name states none.
 
     The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """

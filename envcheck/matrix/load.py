@@ -1,4 +1,4 @@
-"""Load the built-in matrix from its files, or a user's matrix after checking it against the schema."""
+"""Load the built-in matrix, or a user's after checking it against the schema."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def load_matrix(path: str | None = None) -> Matrix:
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
-    """Load the whole built-in document, or check and load the file or pinned URL `path`; raises MatrixError."""
+    """Load the built-in document, or check and load a file or pinned URL.
+
+    Raises MatrixError.
+    """
     if path is None:
         return read_whole()
     return parse_document(*(_fetch(path) if is_url(path) else (path, read_user_file(path))))
@@ -98,14 +101,14 @@ def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _give_rows_evidence(rows: Any, known: Any) -> Any:
-    """Give evidence to a row, or to the rows of a line, from what the built-in matrix holds at the same place."""
+    """Give a row, or a line's rows, the evidence of the built-in matrix at this place."""
     if isinstance(rows, list):
         return [_give_evidence(row, known or ()) for row in rows]
     return _give_evidence(rows, (known,) if known else ())
 
 
 def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the built-in row that has the same cells, else the row citing the file it stands in."""
+    """Return the built-in row with the same cells, else the row citing its file."""
     for item in known:
         if {name: value for name, value in item.items() if name not in EVIDENCE} == row:
             return dict(item)
@@ -115,7 +118,7 @@ def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -
 
 
 def check_document(document: dict[str, Any], path: str) -> None:
-    """Raise MatrixError for a document of another schema, or whose rows cite what it does not hold."""
+    """Raise MatrixError for another schema, or for rows that cite what is missing."""
     _check_schema_id(document, path)
     _check_shape(document, path)
     for row in iterate_rows(document):
@@ -172,7 +175,10 @@ def is_url(path: str) -> bool:
 
 
 def _fetch(url: str) -> tuple[str, bytes]:
-    """Fetch a matrix from https://host/matrix.json#sha256=...; return it after its URL without credentials."""
+    """Fetch a matrix from https://host/matrix.json#sha256=....
+
+    Return it after its URL without credentials.
+    """
     # only a URL needs the network
     from envcheck.matrix.refresh.index import fetch_pinned, strip_url
 
@@ -183,7 +189,7 @@ def _fetch(url: str) -> tuple[str, bytes]:
 
 
 def read_user_file(path: str) -> bytes:
-    """Read a user's file; raises MatrixError for folders, devices and files that are larger than any matrix."""
+    """Read a user's file; MatrixError for folders, devices and files that are too large."""
     from pathlib import Path  # only a user's file needs it
 
     if not path:
@@ -258,7 +264,10 @@ def _read_schema(name: str) -> dict[str, Any]:
 
 
 def _document_schema() -> dict[str, Any]:
-    """Return the JSON schema of a whole document: its rows have the cells of a line, and those of the evidence."""
+    """Return the JSON schema of a whole document.
+
+    Its rows have the cells of a line, and those of the evidence.
+    """
     document = _read_schema("program/matrix_document.schema.json")
     folded = _read_schema("compat_matrix.schema.json")
     definitions = {**folded["definitions"], **document["definitions"]}

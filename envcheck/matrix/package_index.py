@@ -1,4 +1,4 @@
-"""The builds on a framework's own package index, whose versions have labels such as +cu126 and +cpu."""
+"""The builds on a framework's own index, whose versions have labels such as +cu126."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPU = "cpu"  # the label of builds without CUDA
 
 @dataclass
 class PackageIndex:
-    """The content of the data file on one framework's index, such as data/frameworks/pytorch_index.json."""
+    """The data file on one framework's index, such as data/frameworks/pytorch_index.json."""
 
     url: str
     citation: Citation
@@ -34,7 +34,10 @@ def package_index(name: str) -> PackageIndex | None:
 
 
 def index_url(name: str, local: str) -> str:
-    """Return the address of a framework's builds with a label: cu126 -> .../whl/cu126; "" for no index or no label."""
+    """Return the address of a framework's builds with a label.
+
+    cu126 -> .../whl/cu126; "" for no index or no label.
+    """
     index = package_index(name)
     return f"{index.url}{local}" if index and is_index_label(name, local) else ""
 
@@ -45,21 +48,27 @@ def cuda_label(cuda: str) -> str:
 
 
 def is_index_label(name: str, local: str) -> bool:
-    """Tell whether a label is one of the builds on a framework's own index: cu126 or cpu."""
+    """Return whether a label is one of the builds on a framework's own index: cu126 or cpu."""
     return (
         package_index(name) is not None and re.fullmatch(rf"cu\d{{2,3}}|{CPU}", local) is not None
     )
 
 
 def is_served(name: str, version: str, platform: str) -> bool:
-    """Tell whether a framework's own index has CUDA builds of a version, which the matrix need not hold."""
+    """Return whether a framework's own index has CUDA builds of a version.
+
+    The matrix need not hold them.
+    """
     index = package_index(name)
     first_version = index.served.get(platform) if index else None
     return first_version is not None and numbers(version) >= numbers(first_version)
 
 
 def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
-    """List the builds of a release on its framework's own index: the newest CUDA first, that for the CPU last."""
+    """List the builds of a release on its framework's own index.
+
+    The newest CUDA first, that for the CPU last.
+    """
     index = package_index(row.framework)
     if index is None or not is_served(row.framework, row.version, row.platform):
         return ()
@@ -71,13 +80,19 @@ def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
 
 
 def is_proposed(row: FrameworkRelease) -> bool:
-    """Tell whether a build may be proposed to users; all but old ones of an index that were laid out differently."""
+    """Return whether a build may be proposed to users.
+
+    All but old ones of an index that were laid out differently.
+    """
     index = package_index(row.framework) if row.local not in ("", CPU) else None
     return index is None or numbers(row.version) >= numbers(index.proposed_from)
 
 
 def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:
-    """Describe the build for one CUDA; it is the one on the default index where that was built with the same."""
+    """Describe the build for one CUDA.
+
+    It is the one on the default index where that was built with the same.
+    """
     local = cuda_label(cuda)
     labelled: FrameworkRelease = replace(
         row, local=local, index=index_url(row.framework, local), variants={}

@@ -1,7 +1,8 @@
-"""The data file that `envcheck matrix update` stored for this user, which stands in for older built-in data.
+"""The data that `envcheck matrix update` stored, in place of older built-in data.
 
-The folder holds `used.json`, which names the data file in use and the one before, and the data files by their SHA-256.
-Only `used.json` decides: a process that is killed leaves the old one or the new one.
+The folder holds `used.json`, which names the data file in use and the one before, and the data
+files by their SHA-256. Only `used.json` decides: a process that is killed leaves the old one or the
+new one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class Stored:
 
 
 def find_folder() -> str:
-    """Return this user's folder for stored data, which need not exist: ~/.local/share/envcheck/matrix."""
+    """Return this user's folder for stored data: ~/.local/share/envcheck/matrix.
+
+    It need not exist.
+    """
     home = os.path.expanduser("~")  # noqa: PTH111 - pathlib is slow to import
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")  # noqa: PTH118
@@ -57,7 +61,7 @@ def is_off() -> bool:
 
 
 def read_stored() -> Stored:
-    """Read used.json: nothing where it is missing, damaged, of another user, or where stored data is turned off."""
+    """Read used.json: nothing if it is missing, damaged, another user's or turned off."""
     path = os.path.join(find_folder(), USED)  # noqa: PTH118
     try:
         owner = os.stat(path).st_uid  # noqa: PTH116
@@ -72,7 +76,7 @@ def read_stored() -> Stored:
 def open_stored(
     schema: str, sections: Collection[str], find_built_in_day: Callable[[], str]
 ) -> dict[str, Any] | None:
-    """Open the stored document if it is whole, newer than the built-in data and of this program's form; else None."""
+    """Open the stored document if it is whole, newer and of this program's form, or None."""
     used = read_stored().used
     if used is None or used.checked <= find_built_in_day():
         return None

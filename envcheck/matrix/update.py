@@ -1,4 +1,7 @@
-"""Check a data file that the user fetches, and store it in place of older data; the one before stays beside it."""
+"""Check a data file that the user fetches, and store it in place of older data.
+
+The one before stays beside it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ class Request:
 
 
 def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, str]) -> Request:
-    """Complete what the user gives by the settings; raises UserError for a missing source or proof."""
+    """Complete what the user gives by the settings.
+
+    Raises UserError for a missing source or proof.
+    """
     source, repository = source or environ.get(ADDRESS, ""), environ.get(REPOSITORY, "")
     if not source:
         raise UserError(f"no data file is named: give its path, or set {ADDRESS} to its address.")
@@ -138,7 +144,10 @@ def update(request: Request, environ: Mapping[str, str]) -> Update:
 
 
 def undo() -> Update:
-    """Go back to the data before the last update, and let another `undo` take it again; raises UserError."""
+    """Go back to the data before the last update; another `undo` takes it again.
+
+    Raises UserError.
+    """
     with _open_folder() as folder:
         stored, before = read_stored(), _open_in_use()
         if stored == Stored():
@@ -173,7 +182,9 @@ _SECONDS = 120.0  # for gh, which asks GitHub for the attestation and for Sigsto
 
 
 def verify_attestation(path: Path, request: Request, environ: Mapping[str, str]) -> str:
-    """Have gh verify that the renewal workflow of a repository's main branch attested a file; raises MatrixError.
+    """Have gh verify that a repository's renewal workflow attested a file.
+
+    Raises MatrixError.
 
     The options are those of https://cli.github.com/manual/gh_attestation_verify (read 2026-11-23).
     """
@@ -215,7 +226,7 @@ def verify_attestation(path: Path, request: Request, environ: Mapping[str, str])
 
 
 def check_update(document: Document, name: str, in_use: Document) -> None:
-    """Raise MatrixError for data that is not newer, is implausible, or names what may not reach a command."""
+    """Raise MatrixError for data that is old, implausible, or unsafe in a command."""
     if OWN_FILE in document["citations"]:
         raise MatrixError(
             f"{name} holds no evidence: it needs the form that `envcheck matrix export` writes;"

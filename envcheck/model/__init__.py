@@ -1,4 +1,7 @@
-"""Facts, snapshots, findings and reports: frozen records that import nothing else of the project."""
+"""Facts, snapshots, findings and reports.
+
+Frozen records that import nothing else of the project.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,10 @@ class Action:
         return {}
 
     def runs_on(self, system: str) -> bool:
-        """Tell whether the command can be typed on Windows or macOS; on Linux, WSL included, every command stands."""
+        """Return whether the command can be typed on Windows or macOS.
+
+        On Linux, WSL included, every command stands.
+        """
         return system not in (WINDOWS, MACOS) or not self.systems or system in self.systems
 
     def purpose_on(self, system: str) -> str:
@@ -78,7 +81,7 @@ class Action:
         return self
 
     def with_programs(self, programs: Dict[str, str]) -> Action:
-        """Return the action with programs under the names they have here: {"conda": "micromamba"}."""
+        """Return the action with this machine's programs: {"conda": "micromamba"}."""
         return self
 
     def without_sudo(self) -> Action:

@@ -1,4 +1,7 @@
-"""Convert facts, snapshots and data files to plain JSON values and back; reject values that do not fit the types."""
+"""Convert facts, snapshots and data files to plain JSON values and back.
+
+Reject values that do not fit the types.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,9 @@ def _encode_fields(value: Any) -> Dict[str, Any]:
 
 
 def decode(model: Type[M], value: Any) -> M:
-    """Build a record from its JSON form; raises CodecError for an unknown or missing field, or a wrong type.
+    """Build a record from its JSON form.
+
+    Raises CodecError for an unknown or missing field, or a wrong type.
 
     A field with a trailing underscore reads the key without it: `or_` reads "or".
     """
@@ -73,7 +78,10 @@ def decode(model: Type[M], value: Any) -> M:
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
-    """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]"; names resolve in `owner`'s module."""
+    """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]".
+
+    Names resolve in `owner`'s module.
+    """
     decode_inner, inner, _ = _parse_annotation(annotation, owner)
     try:
         return decode_inner(inner, value)

@@ -15,7 +15,10 @@ UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "cra
 
 @dataclass
 class Source:
-    """Where a value was read: a command, file, variable, library, override, report or the matrix."""
+    """Where a value was read.
+
+    A command, file, variable, library, override, report or the matrix.
+    """
 
     kind: str
     where: str
@@ -40,7 +43,10 @@ class Absent:
 
 @dataclass
 class Unknown:
-    """A thing that could not be determined: one of UNKNOWN_REASONS, and what happened as a clause."""
+    """A thing that could not be determined.
+
+    One of UNKNOWN_REASONS, and what happened as a clause.
+    """
 
     why: str
     detail: str
@@ -60,7 +66,7 @@ NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded thi
 
 
 def choose_reading(*readings: Fact[T]) -> Fact[T]:
-    """Return the first known reading, else the first unknown one, else absent from all their places."""
+    """Return the first known reading, else the first unknown one, else absent."""
     for kind in (Known, Unknown):
         for reading in readings:
             if isinstance(reading, kind):
@@ -77,7 +83,10 @@ def collect_tried(*readings: Fact[Any]) -> Tuple[str, ...]:
 
 
 def parse_fact(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> Fact[T]:
-    """Apply `parse` to a known text; where it returns None the fact is unknown and names `what` is missing."""
+    """Apply `parse` to a known text.
+
+    Where it returns None the fact is unknown and names `what` is missing.
+    """
     if not isinstance(text, Known):
         return text
     value = parse(text.value)

@@ -73,7 +73,10 @@ class Finding:
 
     @property
     def is_the_cause(self) -> bool:
-        """Tell whether it is what stops an import or a computation; a warning that comes first stops none."""
+        """Return whether it is what stops an import or a computation.
+
+        A warning that comes first stops none.
+        """
         return self.primary and self.severity == ERROR
 
 

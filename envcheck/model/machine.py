@@ -326,7 +326,7 @@ NO_ENVIRONMENT = "none"
 
 @dataclass
 class FileFault:
-    """A file of a distribution that is not as its RECORD lists it, or a folder that is missing with all its files."""
+    """A distribution's file that differs from its RECORD, or a missing folder with files."""
 
     distribution: str
     release: str
@@ -421,7 +421,7 @@ class Snapshot:
 
 
 def mark_uncollected(snapshot: Snapshot) -> Snapshot:
-    """Mark the facts that an older release of envcheck did not collect: they leave nothing undetermined.
+    """Mark the facts that an older envcheck did not collect: they decide nothing.
 
     A snapshot that names no release was written by hand: what it leaves out is not known.
     """
@@ -435,7 +435,10 @@ def mark_uncollected(snapshot: Snapshot) -> Snapshot:
 
 
 def _mark(value: Any) -> Any:
-    """Mark the missing facts of every record that states others; one that states none was never read."""
+    """Mark the missing facts of every record that states others.
+
+    One that states none was never read.
+    """
     if isinstance(value, Known):
         if isinstance(value.value, tuple):
             return Known(tuple(_mark(item) for item in value.value), value.source)
@@ -492,7 +495,10 @@ class ActivityReading:
 
 @dataclass
 class ProcessInfo:
-    """A process as /proc shows it; never write `command_line` to a report or log, it may hold secrets."""
+    """A process as /proc shows it.
+
+    Never write `command_line` to a report or log, it may hold secrets.
+    """
 
     pid: int
     name: str

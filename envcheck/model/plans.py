@@ -1,4 +1,4 @@
-"""Plans: which releases go where, the steps that bring them, what is in the way, and what came of running them."""
+"""Plans: which releases go where, the steps, what is in the way, and the outcome."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Environment:
 
 @dataclass
 class Change:
-    """Something that would make a plan possible, found by judging again with it; lower effort first."""
+    """Something that would make a plan possible, judged with it; lower effort first."""
 
     what: str  # "Python 3.11", "driver 525.60.13 or newer"
     effort: int
@@ -107,7 +107,10 @@ class Clash:
 
 @dataclass
 class Plan:
-    """What to do to reach a goal; with `blocked_by` there are no steps, and `changes` says what would help."""
+    """What to do to reach a goal.
+
+    With `blocked_by` there are no steps, and `changes` says what would help.
+    """
 
     goal: str  # gpu, cpu
     releases: Tuple[PlannedRelease, ...]
@@ -150,7 +153,7 @@ class SystemChange:
 
 @dataclass
 class Outcome:
-    """What came of a transaction in an environment, of undoing one, or of a plan that was only shown."""
+    """What came of a transaction, of undoing one, or of a plan that was only shown."""
 
     outcome: str
     folder: str

@@ -1,9 +1,11 @@
-"""Frozen dataclasses that are cheap to define: `@dataclass` of this package is `dataclasses.dataclass(frozen=True)`.
+"""Frozen dataclasses that are cheap to define.
+
+`@dataclass` of this package is `dataclasses.dataclass(frozen=True)`.
 
 The standard one generates and compiles source for every class: forty classes cost as much as three
 interpreter starts. These records look the same to a type checker and to `fields()`, `replace()` and
-`is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and `__repr__`. The `Field` objects are
-created on first use.
+`is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and `__repr__`. The `Field` objects
+are created on first use.
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ def list_fields(record: object) -> Tuple[str, ...]:
 
 
 def constant_defaults(kind: type) -> Dict[str, Any]:
-    """Map the fields of a record class to their defaults, except those that are created for each record."""
+    """Map a record's fields to their defaults, except those created for each record."""
     defaults = ((name, vars(kind)[name]) for name in list_fields(kind) if name in vars(kind))
     return {name: value for name, value in defaults if not isinstance(value, _DefaultFactory)}
 

@@ -1,4 +1,4 @@
-"""Records of the matrix: releases, toolkits, drivers, architectures, known problems, GPU products."""
+"""Records of the matrix: releases, toolkits, drivers, architectures, problems, GPUs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class FrameworkRelease:
 
     @property
     def free_threaded_pythons(self) -> Tuple[str, ...]:
-        """List the minors with a free-threaded wheel; a wheel without compiled code installs on all."""
+        """List the minors with a free-threaded wheel.
+
+        A wheel without compiled code installs on all.
+        """
         return self.pythons if self.tags == ("any",) else self.free_threaded
 
 
@@ -260,7 +263,10 @@ class OtherGpuVendors:
 
 @dataclass
 class GpuProduct:
-    """A GPU product by PCI device id or name; several compute capabilities when the name is ambiguous."""
+    """A GPU product by PCI device id or name.
+
+    Several compute capabilities when the name is ambiguous.
+    """
 
     name: str
     chip: Optional[str]  # None when looked up by name
@@ -297,5 +303,8 @@ class CudaWheels:
     citation: Citation
 
     def wheel_of(self, soname: str) -> str:
-        """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
+        """Name the wheel of a library without its CUDA suffix.
+
+        libcublasLt.so.12 -> nvidia-cublas; "" for none.
+        """
         return self.libraries.get(soname.partition(".so")[0], "")

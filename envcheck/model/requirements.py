@@ -54,7 +54,10 @@ class Requirement:
 
     @property
     def pin(self) -> str:
-        """Return the one release that it names, with its label: 2.7.1+cu118; "" where it admits several."""
+        """Return the one release that it names, with its label.
+
+        2.7.1+cu118; "" where it admits several.
+        """
         for clause in self.clauses:
             if clause.operator in ("==", "===") and not clause.version.endswith(".*"):
                 return clause.version
@@ -62,7 +65,10 @@ class Requirement:
 
     @property
     def label(self) -> str:
-        """Return the label of the build that it names: cu118 of torch==2.7.1+cu118; "" where it names none."""
+        """Return the label of the build that it names.
+
+        cu118 of torch==2.7.1+cu118; "" where it names none.
+        """
         return self.pin.partition("+")[2]
 
     def admits(self, version: str, *, prereleases: bool) -> bool:
@@ -85,7 +91,9 @@ def read_requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=1 << 12)
 def find_requirement(line: str) -> Optional[Requirement]:
-    """Read what installed metadata or a log states, unchecked; None for a line that names no distribution.
+    """Read what installed metadata or a log states, unchecked.
+
+    Return None for a line that names no distribution.
 
     nvidia-cudnn-cu12 (>=9.3) ; extra == 'and-cuda'
     """
@@ -103,7 +111,7 @@ def find_requirement(line: str) -> Optional[Requirement]:
 
 @lru_cache(maxsize=1 << 14)
 def name_of(text: str) -> str:
-    """Return the name that a requirement begins with, as an index writes it: Numpy>=2 -> numpy; "" without one."""
+    """Return the name that a requirement begins with: Numpy>=2 -> numpy; "" without one."""
     match = re.match(rf"\s*{_NAME}", text, re.ASCII)
     return canonical_name(match[1]) if match else ""
 

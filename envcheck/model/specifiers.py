@@ -1,4 +1,7 @@
-"""Read version specifiers: ">=2.15,<3" as packaging reads them, several times as fast where they are plain."""
+"""Read version specifiers.
+
+">=2.15,<3" as packaging reads them, several times as fast where they are plain.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class Clause(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)  # a plan of several packages asks the same up to 800,000 times
 def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
-    """Tell whether a version lies in a specifier, "" admits all; raises packaging's errors for malformed input."""
+    """Return whether a version lies in a specifier, "" admits all.
+
+    Raises packaging's errors for malformed input.
+    """
     if not prereleases and _PRERELEASE.fullmatch(version):
         return False
     if specifier == f"=={version}" and _PRERELEASE.fullmatch(version):
@@ -53,7 +59,7 @@ def _read_plain(specifier: str) -> tuple[re.Match[str], ...] | None:
 
 
 def matches(version: str, specifier: str) -> bool:
-    """Tell whether a version lies in a specifier; a malformed version lies in none."""
+    """Return whether a version lies in a specifier; a malformed version lies in none."""
     try:
         return within(version, specifier)
     except ValueError as error:
@@ -65,7 +71,10 @@ def matches(version: str, specifier: str) -> bool:
 
 
 def can_be_met(specifier: str) -> bool:
-    """Tell whether some version lies in a specifier: one of those it names, or one just beside it."""
+    """Return whether some version lies in a specifier.
+
+    One of those it names, or one just beside it.
+    """
     versions = [item.version for item in clauses(specifier)]
     return not versions or any(
         within(text, specifier) for version in versions for text in _neighbours(version)
@@ -73,7 +82,7 @@ def can_be_met(specifier: str) -> bool:
 
 
 def admits_others(specifier: str, clause: str) -> bool:
-    """Tell whether a specifier admits a version that a clause refuses."""
+    """Return whether a specifier admits a version that a clause refuses."""
     versions = [item.version for item in (*clauses(specifier), *clauses(clause))]
     candidates = [text for version in versions for text in _neighbours(version)]
     return any(within(text, specifier) and not within(text, clause) for text in candidates)
@@ -88,7 +97,10 @@ def clauses(specifier: str) -> Iterator[Clause]:
 
 
 def _neighbours(version: str) -> Iterator[str]:
-    """Yield versions next to one, as far as clauses can tell them apart: 2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999."""
+    """Yield versions next to one, as far as clauses can tell them apart.
+
+    2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999.
+    """
     release = list(numbers(version))
     yield re.sub(r"[.][*]$", "", version)
     yield ".".join(map(str, (*release, 1)))
@@ -130,7 +142,10 @@ def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
 
 
 def _read_post(text: str | None) -> tuple[int, ...]:
-    """Read the number of a post-release: .post1 is (1,), which comes after the () of the release itself."""
+    """Read the number of a post-release.
+
+    .post1 is (1,), which comes after the () of the release itself.
+    """
     return numbers(text[len(".post") :]) if text else ()
 
 

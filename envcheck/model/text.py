@@ -1,4 +1,4 @@
-"""Text for users: errors that are one sentence, machines' words made harmless and free of secrets, comparable names."""
+"""Text for users: errors of one sentence, machines' words made safe, names to compare."""
 
 from __future__ import annotations
 
@@ -58,25 +58,34 @@ def hide_secrets(text: str) -> str:
 
 
 class UserError(Exception):
-    """A request that cannot be carried out: a sentence that says what is wrong and, where known, what to do instead."""
+    """A request that cannot be carried out.
+
+    A sentence that says what is wrong and, where known, what to do instead.
+    """
 
 
 class MachineError(UserError):
-    """The request is right, but this machine cannot carry it out now: a full disk, an index that does not answer."""
+    """The request is right, but this machine cannot carry it out now.
+
+    A full disk, an index that does not answer.
+    """
 
 
 class RequestError(UserError):
-    """A requirement, or the description of a machine, that cannot be read, judged or planned for."""
+    """A requirement or machine description that cannot be read, judged or planned for."""
 
 
 def inert(text: str) -> str:
-    """Return `text` on one line, every control or text-direction character replaced by a visible mark."""
+    """Return `text` on one line, with a mark for each control or direction character."""
     line = text.replace("\n", " ").replace("\t", " ").replace("\r", " ")
     return line if line.isprintable() else re.sub(_ACTIVE, "\ufffd", line)  # none of them is
 
 
 def escaped_in_json(text: str) -> str:
-    """Spell what `inert` replaces as JSON escapes: a reader gets every character back, a terminal none."""
+    """Spell what `inert` replaces as JSON escapes.
+
+    A reader gets every character back, a terminal none.
+    """
     return re.sub(_ACTIVE, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -89,9 +98,12 @@ _FRAME = re.compile(r'^ *File "([^"]+)", line \d+')
 
 
 def read_tracebacks(printed: str) -> List[Tuple[str, str]]:
-    r"""Read the chain of exceptions that a program printed: of each the file that it was raised in, and its first line.
+    r"""Read the chain of exceptions that a program printed.
 
-    Sample: 'Traceback (most recent call last):\n  File "/s/a.py", line 3, in <module>\n    import b\nImportError: b'
+    Of each the file that it was raised in, and its first line.
+
+    Sample: 'Traceback (most recent call last):\n  File "/s/a.py", line 3, in <module>\n    import
+    b\nImportError: b'
     """
     found: List[Tuple[str, str]] = []
     file = ""

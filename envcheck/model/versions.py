@@ -1,4 +1,6 @@
-"""Compare versions by their numbers, as far as these are stated: drivers, CUDA, cuDNN, compilers, Python minors.
+"""Compare versions by their numbers, as far as these are stated.
+
+Drivers, CUDA, cuDNN, compilers, Python minors.
 
 Specifiers such as ">=2.15,<3" are read in `model/specifiers.py`, which may ask packaging.
 """
@@ -15,7 +17,10 @@ _NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")
 
 @lru_cache(maxsize=1 << 14)
 def numbers(version: str) -> Tuple[int, ...]:
-    """Read the leading numbers of a version: "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none."""
+    """Read the leading numbers of a version.
+
+    "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none.
+    """
     found = _NUMBERS.match(version)
     return tuple(map(int, found.group(1).split("."))) if found else ()
 
@@ -31,7 +36,10 @@ def major_minor(version: str) -> str:
 
 
 def at_least(version: str, floor: str) -> Optional[bool]:
-    """Tell whether a version reaches a floor; None where that depends on parts that are not stated: 550 and 550.54."""
+    """Return whether a version reaches a floor.
+
+    Return None where that depends on parts that are not stated: 550 and 550.54.
+    """
     have, want = numbers(version), numbers(floor)
     if not have:
         return None
@@ -42,17 +50,23 @@ def at_least(version: str, floor: str) -> Optional[bool]:
 
 
 def at_least_minor(version: str, floor: str) -> bool:
-    """Tell whether a version reaches a floor by major and minor; a bare major counts as its .0."""
+    """Return whether a version reaches a floor by major and minor.
+
+    A bare major counts as its .0.
+    """
     return _two(version) >= _two(floor)
 
 
 def is_older(version: str, than: str) -> bool:
-    """Tell whether a version is below another by major and minor, as far as both state them: 11 is not below 11.8."""
+    """Return whether a version is below another by major and minor, as far as both state them.
+
+    11 is not below 11.8.
+    """
     return at_least(major_minor(version), major_minor(than)) is False
 
 
 def same_release(one: str, other: str) -> bool:
-    """Tell whether two spellings may name one release: 515.48.7 is 515.48.07, and 515 may be."""
+    """Return whether two spellings may name one release: 515.48.7 is 515.48.07, and 515 may be."""
     return all(ours == theirs for ours, theirs in zip(numbers(one), numbers(other)))
 
 

@@ -1,1 +1,1 @@
-"""Choose releases for a machine and build the steps that bring them; nothing here changes anything."""
+"""Choose releases for a machine and build the steps; nothing here changes anything."""

@@ -111,7 +111,7 @@ class InstalledFramework:
 
 @dataclass
 class EnvironmentUpdate:
-    """A plan for a new or an existing environment, and the frameworks that it leaves as they are."""
+    """A plan for a new or existing environment, and the frameworks that it leaves alone."""
 
     plan: Plan
     unchanged: tuple[InstalledFramework, ...] = ()  # stay as they are
@@ -121,7 +121,10 @@ class EnvironmentUpdate:
 def possible_changes(
     context: Context, requests: tuple[Request, ...], options: PlanOptions
 ) -> tuple[Change, ...]:
-    """List the single changes after which every request can be met; where there are none, pairs of them."""
+    """List the single changes after which every request can be met.
+
+    Where there are none, pairs of them.
+    """
     search = AlternativeSearch(context, requests, options)
     single = [*search.pythons(), *search.releases(), *search.frameworks(), *search.cpu()]
     single += [*search.wsl(), *search.drivers(), *search.libcs()]
@@ -129,7 +132,10 @@ def possible_changes(
 
 
 def another_python(context: Context, requests: tuple[Request, ...], options: PlanOptions) -> str:
-    """Name the Python with which every request can be met by its newest release; "" where there is none."""
+    """Name the Python with which every request can be met by its newest release.
+
+    Return "" where there is none.
+    """
     return AlternativeSearch(context, requests, options).best_python(
         context.facts, context.goal, requests
     )[0]
@@ -150,7 +156,7 @@ class AlternativeSearch:
         requests: Requests = (),
         **description: str,
     ) -> Iterator[Change]:
-        """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
+        """Try every Python with a wheel, and keep the one with the newest release."""
         relevant = requests or self.requests
         minor, choices = self.best_python(facts or self.context.facts, goal, relevant)
         if minor:
@@ -167,7 +173,10 @@ class AlternativeSearch:
             )
 
     def best_python(self, facts: Facts, goal: str, requests: Requests) -> tuple[str, list[Choice]]:
-        """Return the Python with the newest releases of all requests, and these; "" where there is none."""
+        """Return the Python with the newest releases of all requests, and these.
+
+        Return "" where there is none.
+        """
         minors = self._minors(facts, goal or self.context.goal)
         attempts = [
             (minor, self._find_choices(with_python(facts, minor), goal, requests))
@@ -185,7 +194,7 @@ class AlternativeSearch:
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
-        """Try the others of the line that was asked for, then any version, then any name and no extras."""
+        """Try the rest of the line asked for, then any version, then any name without extras."""
         for requests in self._relaxed_requests():
             choices = self._find_choices(self.context.facts, goal, requests)
             if choices:
@@ -230,7 +239,7 @@ class AlternativeSearch:
             yield self._change(summary, CPU, choices, expect="cpu", requests=requests)
 
     def wsl(self) -> Iterator[Change]:
-        """Try the Linux wheels in WSL 2, which hands the GPUs of Windows on by the driver of Windows."""
+        """Try the Linux wheels in WSL 2, which runs on the driver of Windows."""
         facts = self.context.facts
         if self.context.platform == "win_amd64" and self.context.goal == "gpu":
             linux = planned_facts(None, in_wsl(facts), self.context.matrix, expects_gpu=True)
@@ -246,7 +255,10 @@ class AlternativeSearch:
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
 
     def drivers(self) -> Iterator[Change]:
-        """Try the newest driver that drives every GPU; where that is an older one, it is the last that does."""
+        """Try the newest driver that drives every GPU.
+
+        Where that is an older one, it is the last that does.
+        """
         release, summary = self._newest_driver()
         if release:
             choices = self._find_choices(with_driver(self.context.facts, release))
@@ -256,7 +268,10 @@ class AlternativeSearch:
             yield self._change(summary, DRIVER, choices, driver=release)
 
     def libcs(self) -> Iterator[Change]:
-        """Try the C libraries that admitted releases need, from the oldest on; in place of musl, from the newest."""
+        """Try the C libraries that admitted releases need, from the oldest on.
+
+        In place of musl, from the newest.
+        """
         kind = self.context.facts.host.libc_kind
         versions = self._libcs()
         for version in versions[::-1] if kind.value == "musl" else versions:
@@ -268,7 +283,7 @@ class AlternativeSearch:
                 return
 
     def pairs(self) -> Iterator[Change]:
-        """Try another Python together with a newer driver, with CPU builds and with other releases, and those two."""
+        """Try another Python with a newer driver, CPU builds or other releases, and two of them."""
         yield from self._with_newer_driver()
         for requests in self._relaxed_requests()[-1:]:
             for change in self.pythons(requests=requests):
@@ -330,7 +345,7 @@ class AlternativeSearch:
         return Change(summary, effort, ", ".join(_requirement(choice) for choice in choices), argv)
 
     def _minors(self, facts: Facts, goal: str) -> list[str]:
-        """List the Pythons of the releases that neither the driver nor their GPU code rules out, newest first."""
+        """List the Pythons of releases that driver and GPU code allow, newest first."""
         context = Context(facts, self.context.matrix, Target(goal))
         minors: set[str] = set()
         builds = (context.matrix.builds(item.framework, context.platform) for item in self.requests)
@@ -344,7 +359,10 @@ class AlternativeSearch:
         )
 
     def _newest_driver(self) -> tuple[str, str]:
-        """Name the driver to propose, in words too: the newest that drives every GPU; "" where it is there."""
+        """Name the driver to propose, in words too.
+
+        The newest that drives every GPU; "" where it is there.
+        """
         context, release = self.context, self.context.facts.driver.release
         if context.goal != "gpu":
             return "", ""
@@ -431,13 +449,13 @@ def _python_named(context: Context, minor: str) -> str:
 
 
 def _may_serve(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a build is for the goal, and neither the driver nor its GPU code rules it out."""
+    """Return whether a build is for the goal, and driver and GPU code allow it."""
     is_for_goal = context.goal == "cpu" or row.cuda_build or bool(framework(row.framework).plugins)
     return is_for_goal and not is_refused_for_gpu(context, row)
 
 
 def is_possible(context: Context, candidate: Candidate) -> bool:
-    """Tell whether a candidate is worth judging: the rules reject what is left out here."""
+    """Return whether a candidate is worth judging: the rules reject what is left out here."""
     if context.goal == "gpu" and not (candidate.is_gpu and driver_runs(context, candidate.cuda)):
         return False
     return supports_python(context, candidate.row) and not is_refused_for_gpu(
@@ -469,7 +487,10 @@ _WITH_APPLE_PLUGIN = (
 
 
 def verdict_on(plan: Plan) -> str:
-    """Judge a plan: incompatible without releases; undetermined with doubts, or if a release is not known."""
+    """Judge a plan: incompatible without releases.
+
+    Undetermined with doubts, or if a release is not known.
+    """
     if not plan.releases or plan.blocked_by:
         unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {
             "release-unknown"
@@ -480,7 +501,7 @@ def verdict_on(plan: Plan) -> str:
 
 
 def use_mirror(plan: Plan, mirror: str) -> Plan:
-    """Replace the address of each framework's own index in a plan by its mirror's; "" replaces none."""
+    """Replace each framework's own index by its mirror in a plan; "" replaces none."""
     for owner in filter(None, map(package_index, framework_names() if mirror else ())):
         plan = move_environment(plan, owner.url.rstrip("/"), mirror.rstrip("/"))
     return plan
@@ -513,7 +534,7 @@ def is_refused(options: PlanOptions, candidate: Candidate) -> bool:
 
 
 def without_refused(request: Request, refused: frozenset[str]) -> Request:
-    """Bound what comes beside a framework to the newest release that an index resolves here: vllm>0.21.0 is refused."""
+    """Bound companions to the newest release that an index resolves here: vllm>0.21.0."""
     texts = list(request.companions)
     for place, text in enumerate(texts):
         for item in refused:
@@ -538,7 +559,9 @@ def choose_all(
     installer: str,
     admits: Callable[[Candidate], bool] = lambda _: True,
 ) -> tuple[list[Choice], list[Clash]]:
-    """Choose a release for each request, such as go together; else those that do not, with what clashes.
+    """Choose a release for each request, such as go together.
+
+    Else those that do not, with what clashes.
 
     What `admits` refuses is not judged.
     """
@@ -548,7 +571,10 @@ def choose_all(
 
 
 def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Plan | None:
-    """Return the plan that says what is in the way and what would help; None where all were chosen."""
+    """Return the plan that says what is in the way and what would help.
+
+    Return None where all were chosen.
+    """
     obstacles = blockers(judge.machine_findings(), judge.context)
     if not obstacles and all(choice.best is not None for choice in choices):
         return None
@@ -569,7 +595,7 @@ def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Pla
 
 
 def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
-    """Say how far back the matrix reads what was asked for in any release, where nothing was found."""
+    """Say how far back the matrix reads what was asked for, where nothing was found."""
     for request in (choice.request for choice in choices if choice.best is None):
         for text in request.companions or (request.text,):
             name = name_of(text)
@@ -684,7 +710,10 @@ def _notes(context: Context, environment: Environment, releases: list[PlannedRel
 
 
 def base_python(context: Context, options: PlanOptions) -> str:
-    """Return the interpreter that an environment is made with; "" where another one, or machine, is planned for."""
+    """Return the interpreter that an environment is made with.
+
+    Return "" where another one, or machine, is planned for.
+    """
     description = options.description
     is_current = (
         context.facts.python.executable.value is not None

@@ -120,9 +120,10 @@ class Candidate:
 def candidates(
     context: Context, request: Request, is_possible: Callable[[Candidate], bool] | None = None
 ) -> Iterator[Candidate]:
-    """Yield the releases a request admits on this platform, newest first, the better build of each first.
+    """Yield a request's releases on this platform, newest first, the better build first.
 
-    `is_possible` leaves some out before anything is matched that comes beside them; so does a missing wheel then.
+    `is_possible` leaves some out before anything is matched that comes beside them; so does a
+    missing wheel then.
     """
     identity = framework(request.framework)
     if _label(request) and not identity.index:
@@ -153,7 +154,10 @@ def _with_companions(
     found: Iterable[Candidate],
     is_possible: Callable[[Candidate], bool] | None,
 ) -> Iterator[Candidate]:
-    """Add what comes beside each candidate; leave out those beside which something has no release."""
+    """Add what comes beside each candidate.
+
+    Leave out those beside which something has no release.
+    """
     default: Candidate | None = None  # the last one of the default index
     for candidate in found:
         if is_possible and not is_possible(candidate):
@@ -171,7 +175,10 @@ def _with_companions(
 
 
 def _companion_versions(candidate: Candidate) -> list[Version]:
-    """Order candidates by what comes beside them: what nothing tells of, or is to be compiled, is the oldest."""
+    """Order candidates by what comes beside them.
+
+    What nothing tells of, or is to be compiled, is the oldest.
+    """
     return [
         Version(item.row.version if item.row else "1" if is_built_file(item) else "0")
         for item in candidate.chosen
@@ -179,7 +186,7 @@ def _companion_versions(candidate: Candidate) -> list[Version]:
 
 
 def is_built_file(item: ChosenCompanion) -> bool:
-    """Tell whether something comes as the built file of a package that could be compiled, too."""
+    """Return whether something comes as the built file of a package that could be compiled, too."""
     return item.source is not None and not item.source.compiles and is_source_only(item.name)
 
 
@@ -206,7 +213,10 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
 
 
 def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool:
-    """Tell whether a release of the distribution has the extras that are asked for; its parts need none."""
+    """Return whether a release of the distribution has the extras that are asked for.
+
+    Its parts need none.
+    """
     if row.distribution in framework(row.framework).distributions:
         extras = request.extras
     else:
@@ -386,7 +396,7 @@ def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
 
 
 def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
-    """Tell whether libraries of one CUDA bear the names that builds for another load."""
+    """Return whether libraries of one CUDA bear the names that builds for another load."""
     sonames = context.matrix.cuda_sonames(row.cuda)
     expected = context.matrix.cuda_sonames(cuda)
     return bool(expected) and all(
@@ -427,7 +437,7 @@ def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
 
 
 def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
-    """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
+    """Return a channel's lowest cuDNN line, of the same major, that the build can use.
 
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
@@ -484,7 +494,7 @@ def python_minor(context: Context) -> str:
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
-    """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
+    """Return whether a release's constraints or builds take away a finding's warning."""
     if isinstance(finding.cure, BoundCudnn):
         return True  # the constraints hold the bound
     problems = {problem.id for problem, _ in _bounding_problems(context, candidate)}
@@ -523,7 +533,7 @@ def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> d
 def _problem_caps(
     context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
 ) -> dict[str, str]:
-    """Take a bound on an nvidia wheel from a known problem, such as metadata without a cap on cuDNN."""
+    """Take a bound on an nvidia wheel from a known problem, such as an open cuDNN."""
     bounds: dict[str, str] = {}
     if source.kind != OWN:
         return bounds
@@ -547,7 +557,10 @@ def list_apple_plugins(
 
 
 def newest_with_apple_plugin(context: Context, name: str) -> str:
-    """Name the newest release of a framework that a plugin for Apple's GPU goes with here; "" where there is none."""
+    """Name the newest release of a framework that a plugin for Apple's GPU goes with here.
+
+    Return "" where there is none.
+    """
     if context.platform != _APPLE or not framework(name).apple_plugin:
         return ""
     rows = context.matrix.releases(name, context.platform)
@@ -557,7 +570,10 @@ def newest_with_apple_plugin(context: Context, name: str) -> str:
 def _apple_plugins(
     context: Context, release: FrameworkRelease | PlannedRelease
 ) -> list[FrameworkRelease]:
-    """List the newest plugin for Apple's GPU that goes with a release here; [] where there is none."""
+    """List the newest plugin for Apple's GPU that goes with a release here.
+
+    Return [] where there is none.
+    """
     plugin = ""
     if context.platform == _APPLE:
         plugin = framework(release.framework).apple_plugin
@@ -567,7 +583,10 @@ def _apple_plugins(
 
 
 def needs_gpu(context: Context, candidate: Candidate) -> tuple[ChosenCompanion, ...]:
-    """List what comes beside a CUDA build where work on the CPU is planned: it has no build for the CPU."""
+    """List what comes beside a CUDA build where work on the CPU is planned.
+
+    It has no build for the CPU.
+    """
     is_forced = candidate.is_gpu and context.goal == "cpu"
     return tuple(
         item
@@ -582,7 +601,10 @@ def match_companions(
     texts: tuple[str, ...],
     chosen: tuple[ChosenCompanion, ...] = (),
 ) -> tuple[ChosenCompanion, ...] | None:
-    """Choose for each text the newest release that goes with a build and with the others; None: there is none."""
+    """Choose for each text the newest release that goes with a build and the others.
+
+    None where there is none.
+    """
     if not texts:
         return chosen
     name = name_of(texts[0])
@@ -604,7 +626,7 @@ def match_companions(
 
 
 def is_source_only(name: str) -> bool:
-    """Tell whether the matrix holds no release of a package because its index page has sources alone."""
+    """Return whether the matrix holds no release because the index has sources alone."""
     return source_package(name) is not None and not companion_row(name).releases
 
 
@@ -614,7 +636,7 @@ def _match_source(
     texts: tuple[str, ...],
     chosen: tuple[ChosenCompanion, ...],
 ) -> tuple[ChosenCompanion, ...] | None:
-    """Choose the built file of a package's own project, or its sources, then what else is asked for."""
+    """Choose the project's own built file of a package, or its sources, then the rest."""
     name = name_of(texts[0])
     source = None
     if source_package(name):
@@ -628,7 +650,7 @@ def _match_source(
 def companion_options(
     context: Context, release: FrameworkRelease, text: str
 ) -> Iterator[FrameworkRelease | None]:
-    """Yield the rows of what a text asks for that go with a build here, newest first; None where nothing tells.
+    """Yield a text's rows that go with a build here, newest first; None for unknown.
 
     Those that state nothing of the framework follow where none that does is left.
     """
@@ -671,7 +693,7 @@ def companion_options(
 
 
 def _is_required_by_newest(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
-    """Tell whether a framework requires what comes beside it, as torch does triton."""
+    """Return whether a framework requires what comes beside it, as torch does triton."""
     newest = next(iter(matrix.versions(release.framework)), "")
     return any(
         name in row.requires
@@ -680,7 +702,7 @@ def _is_required_by_newest(matrix: Matrix, name: str, release: FrameworkRelease)
 
 
 def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease) -> bool:
-    """Tell whether nothing states which releases of a framework a companion with compiled code goes with."""
+    """Return whether nothing states the frameworks of a companion with compiled code."""
     is_required = row.distribution in release.requires or row.version in _pins_of_dependents(
         matrix, release.framework, row.distribution
     )
@@ -690,7 +712,10 @@ def is_unstated(matrix: Matrix, row: FrameworkRelease, release: FrameworkRelease
 
 @lru_cache(maxsize=64)
 def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[str, str]:
-    """Map releases of compiled code that state no framework to the pin of what requires them, as sglang its kernels."""
+    """Map compiled releases that state no framework to the pin of what requires them.
+
+    The kernels of sglang are such.
+    """
     pins: dict[str, str] = {}
     names = (
         item
@@ -708,7 +733,10 @@ def _pins_of_dependents(matrix: Matrix, framework: str, name: str) -> Mapping[st
 def _may_be_unknown(
     context: Context, release: FrameworkRelease, text: str, held: Sequence[FrameworkRelease]
 ) -> bool:
-    """Tell whether a release that the matrix does not hold may go with a build: an older one, for the same CUDA."""
+    """Return whether a release that the matrix does not hold may go with a build.
+
+    An older one, for the same CUDA.
+    """
     name = name_of(text)
     row = companion_row(name)
     if not held:
@@ -723,7 +751,10 @@ def _may_be_unknown(
 def newest_companion(
     context: Context, text: str, release: FrameworkRelease | None = None
 ) -> tuple[FrameworkRelease | None, str]:
-    """Return the newest release that a text asks for, and why it does not work here; (None, "") where none is known."""
+    """Return the newest release that a text asks for, and why it does not work here.
+
+    (None, "") where none is known.
+    """
     name = name_of(text)
     rows = context.matrix.companion_releases(name)
     admitted = [
@@ -740,7 +771,10 @@ def newest_companion(
 def companion_fault(
     context: Context, row: FrameworkRelease, release: FrameworkRelease | None
 ) -> str:
-    """Say why a companion's release does not work on this machine; "" where nothing speaks against it."""
+    """Say why a companion's release does not work on this machine.
+
+    Return "" where nothing speaks against it.
+    """
     if not _has_python(context, row):
         return f"does not state support for Python {python_minor(context)}"
     libc, floor = context.facts.host.libc_version, wheel_glibc(row)
@@ -761,7 +795,10 @@ def companion_fault(
 
 
 def _has_python(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a companion has a wheel for this Python; one without compiled code runs on newer ones, too."""
+    """Return whether a companion has a wheel for this Python.
+
+    One without compiled code runs on newer ones, too.
+    """
     if row.platform == "any":
         return not row.pythons or numbers(python_minor(context)) >= numbers(
             min(row.pythons, key=numbers)
@@ -770,7 +807,7 @@ def _has_python(context: Context, row: FrameworkRelease) -> bool:
 
 
 def _gpu_capabilities(context: Context) -> list[str]:
-    """List the compute capabilities of the GPUs that are meant to work, as far as they are known."""
+    """List the compute capabilities of the GPUs that are meant to work, where known."""
     if context.goal == "gpu":
         values = [gpu.compute_capability.value for gpu in context.gpus]
     else:
@@ -779,7 +816,7 @@ def _gpu_capabilities(context: Context) -> list[str]:
 
 
 def documented_above(context: Context, name: str, version: str) -> str:
-    """Return the compute capability that a release is documented for, if all GPUs of a machine lie below it."""
+    """Return a release's documented compute capability if all GPUs lie below it."""
     document = documented_gpus(name, version, context.platform)
     capabilities = _gpu_capabilities(context)
     if document and capabilities and all(map(document.excludes, capabilities)):
@@ -803,7 +840,7 @@ def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
 def _has_dependency(
     context: Context, row: FrameworkRelease, name: str, release: FrameworkRelease
 ) -> bool:
-    """Tell whether what a companion requires of another distribution goes with a build here, as far as is held."""
+    """Return whether a companion's requirement goes with a build here, as far as known."""
     if not can_be_met(f"{row.requires[name]},{release.requires.get(name, '')}".strip(",")):
         return False
     if release.framework not in companion_row(name).frameworks:
@@ -837,7 +874,7 @@ def _admitted_releases(matrix: Matrix, name: str, specifier: str) -> tuple[Frame
 
 
 def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
-    """Tell whether two companions require nothing of each other, or of a third, that cannot be met."""
+    """Return whether two companions require nothing that cannot be met together."""
     pairs = ((first, second), (second, first))
     shared = {*first.requires} & {*second.requires}
     return all(
@@ -859,12 +896,15 @@ def _companion_rows_here(matrix: Matrix, name: str, platform: str) -> tuple[Fram
 def _companion_rows(
     matrix: Matrix, name: str, framework: str, version: str, platform: str
 ) -> tuple[FrameworkRelease, ...]:
-    """List the matrix's releases of it that go with a framework's release: many Pythons may be tried for each."""
+    """List the matrix's releases of it that go with a framework's release.
+
+    Many Pythons may be tried for each.
+    """
     return matrix.companions_of(framework, version, platform, name)
 
 
 def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
-    """Tell whether the matrix holds every release of a companion that may go with a framework's release."""
+    """Return whether the matrix holds every companion release for a framework's release."""
     if not _states_all(matrix, name, release.framework):
         return False
     *_, oldest = matrix.companion_pins(release.framework, name).values()
@@ -878,7 +918,7 @@ def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:
 
 @lru_cache(maxsize=64)
 def _states_all(matrix: Matrix, name: str, framework: str) -> bool:
-    """Tell whether every release of a companion that the matrix holds states what it goes with."""
+    """Return whether every companion release in the matrix states what it goes with."""
     pins = matrix.companion_pins(framework, name)
     return bool(pins) and {
         row.version for row in matrix.companion_releases(name) if not row.yanked

@@ -82,7 +82,7 @@ class CandidateJudgement:
 
     @property
     def unserved_gpus(self) -> tuple[Finding, ...]:
-        """List the warnings about GPUs that it serves badly or not at all beside one that it serves."""
+        """List the warnings about GPUs that a release serves badly beside one it serves."""
         return tuple(
             item
             for item in self.warnings
@@ -99,7 +99,10 @@ class Judge:
     """Judges candidates for one machine, each of them once."""
 
     def __init__(self, context: Context, installed: tuple[tuple[str, str], ...] = ()) -> None:
-        """Take a machine without frameworks, and what installed packages require: (package, requirement)."""
+        """Take a machine without frameworks, and what its packages require.
+
+        Each is (package, requirement).
+        """
         self.context, self.installed = context, installed
         self._releases = ReleaseJudge(context)
         self._known: dict[tuple[str, CudaSource], CandidateJudgement] = {}
@@ -117,7 +120,7 @@ class Judge:
         return self._known[key]
 
     def explain_missing(self, requirement: str) -> tuple[Rejected, ...]:
-        """Say why there is no candidate, in the rules' words on a requirement that no release meets."""
+        """Say why there is no candidate, in the rules' words on an unmet requirement."""
         judgement = self._releases.judge((requirement,))
         machine_ids = {item.id for item in self.machine_findings()}
         reasons = (
@@ -172,7 +175,10 @@ def _list_python_ids() -> frozenset[str]:
 
 
 def _is_resolved(finding: Finding, source: CudaSource) -> bool:
-    """Tell whether a step of the plan takes an error away: the activation's loader paths, or a system's toolkit."""
+    """Return whether a step of the plan takes an error away.
+
+    The activation's loader paths, or a system's toolkit.
+    """
     if finding.id == _CUDA_NOT_FOUND:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
@@ -212,7 +218,10 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
 
 @dataclass
 class Choice:
-    """What was found for one request: the best judgement, or None, and the newer ones that were rejected."""
+    """What was found for one request.
+
+    The best judgement, or None, and the newer ones that were rejected.
+    """
 
     request: Request
     best: CandidateJudgement | None
@@ -280,7 +289,10 @@ def judgements(
     admits: Callable[[Candidate], bool],
     is_possible: Callable[[Candidate], bool] | None = None,
 ) -> Iterator[CandidateJudgement]:
-    """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
+    """Judge the candidates of a request one by one.
+
+    Of a release without a wheel for this Python one speaks for all.
+    """
     unsupported = ""
     for candidate in candidates(judge.context, request, is_possible):
         if candidate.row.version != unsupported and admits(candidate):
@@ -344,7 +356,7 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
 def _newest_with_fault(
     context: Context, request: Request, text: str
 ) -> tuple[FrameworkRelease | None, str]:
-    """Return the newest release that a text asks for, and what is wrong with it here, or with what it requires."""
+    """Return the newest release for a text, and what is wrong with it here."""
     row, fault = newest_companion(context, text)
     if row is None or fault:
         return row, fault
@@ -355,7 +367,7 @@ def _newest_with_fault(
 
 
 def _source_obstacle(context: Context, request: Request, text: str) -> str:
-    """Say why what is published as source only cannot be had beside the newest CUDA build; "" for anything else."""
+    """Say why a source-only package cannot be had beside the newest CUDA build, or ""."""
     builds = candidates(context, replace(request, companions=()))
     candidate = None
     if source_package(name_of(text)):
@@ -370,7 +382,7 @@ def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> C
 
 
 def _describe_need(candidate: Candidate | None, name: str) -> str:
-    """Say what the newest release of something beside a framework requires: "vllm 0.33.0, for torch==2.14.0"."""
+    """Say what the newest companion requires: "vllm 0.33.0, for torch==2.14.0"."""
     item = candidate.chosen[0] if candidate else None
     pin = asked_of(item.row, name) if item and item.row else ""
     if item is None:
@@ -404,7 +416,10 @@ _UNKNOWN_PINS = "the versions of the shared CUDA wheels that it pins are unknown
 def choose_together(
     judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool]
 ) -> tuple[list[Choice], list[Clash]]:
-    """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
+    """Choose releases that fit into one environment.
+
+    With clashes, those of the newest of each, which do not.
+    """
     newest = [choose(judge, request, installer, admits=admits) for request in requests]
     if any(choice.best is None for choice in newest):
         return newest, []
@@ -439,7 +454,7 @@ class CandidateIterator:
 
 
 def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
-    """Put choices into as few environments as their clashes allow, each into the first that takes it."""
+    """Put choices into as few environments as their clashes allow."""
     conflicts = {
         frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0]))
         for item in clashes
@@ -466,7 +481,10 @@ def _name(choice: Choice) -> str:
 def _search_compatible(
     judge: Judge, iterators: list[CandidateIterator], choices: list[Choice]
 ) -> list[Choice]:
-    """Find releases that go together: what is asked for first stays newest; [] where there are none."""
+    """Find releases that go together.
+
+    What is asked for first stays newest; [] where there are none.
+    """
     if len(choices) == len(iterators):
         return choices
     for choice in iterators[len(choices)]:
@@ -500,7 +518,10 @@ def _has_known_pins(candidate: Candidate) -> bool:
 def _with_rejections(
     judge: Judge, choices: list[Choice], place: int, iterator: CandidateIterator
 ) -> Choice:
-    """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
+    """Say of each newer release that was passed over what clashes with the others.
+
+    The rules' reasons are there.
+    """
     choice = choices[place]
     choice_name = _name(choice)
     others = [item for item in choices if item is not choice]
@@ -532,7 +553,7 @@ def _framework_part(item: Rejected) -> str:
 
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
-    """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
+    """Yield pins that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
@@ -556,7 +577,10 @@ def _format_pin(pin: Requirement) -> str:
 
 
 def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
-    """List what a release requires as far as is known: its CUDA wheels, and what it shares with others."""
+    """List what a release requires as far as is known.
+
+    Its CUDA wheels, and what it shares with others.
+    """
     candidate, wheels = judgement.candidate, judgement.source.requirements
     if judgement.source.kind == OWN and not candidate.row.local:
         wheels += candidate.cuda_row.cuda_wheels
@@ -576,7 +600,10 @@ def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
 
 
 def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
-    """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
+    """Yield what a build on its own index pins.
+
+    Versions nobody holds, but those of its CUDA and of its cuDNN major.
+    """
     row = candidate.row
     default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
     suffix = row.local[:4]
@@ -598,7 +625,7 @@ def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
 
 
 def _is_satisfiable(first: Requirement, second: Requirement) -> bool:
-    """Tell whether some version meets both.
+    """Return whether some version meets both.
 
     A pin without a version is an exact one that the matrix does not hold: it hardly meets another
     exact one.
@@ -612,7 +639,7 @@ def _is_satisfiable(first: Requirement, second: Requirement) -> bool:
 
 
 def note_companions(context: Context, choice: Choice) -> Iterator[str]:
-    """Say of what comes beside a release which one is not known to go with it, and what keeps newer ones out."""
+    """Say which companion is not known to go with a release, and what bounds newer ones."""
     if choice.best is None or not choice.request.companions:
         return
     candidate = choice.best.candidate

@@ -1,4 +1,7 @@
-"""What the planner knows beside the matrix: older CUDA libraries, conda's builds, companions, images, exceptions."""
+"""What the planner knows beside the matrix.
+
+Older CUDA libraries, conda's builds, companions, images, exceptions.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class ChannelNames:
 
 @dataclass
 class SharedRequirement:
-    """What releases of a framework require beyond the columns of the matrix, and share with other frameworks."""
+    """What framework releases require beyond the matrix's columns, shared by several."""
 
     framework: str
     specifier: str
@@ -179,7 +182,10 @@ class Images:
 
 
 def images_for(environment: Environment) -> Images:
-    """Name the images for an environment; ValueError where no listed one has its Python and C library."""
+    """Name the images for an environment.
+
+    Raise ValueError where no listed one has its Python and C library.
+    """
     images = plan_data().images
     if environment.installer == CONDA:
         return Images(images.conda)

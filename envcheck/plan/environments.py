@@ -1,4 +1,7 @@
-"""The environments of a plan: which requirements go in together, from which index, by which installer."""
+"""The environments of a plan.
+
+Which requirements go in together, from which index, by which installer.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ class CondaBuild:
 
 
 def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild, ...]:
-    """Return conda's builds of all chosen releases; () where one has none, or takes its CUDA from elsewhere."""
+    """Return conda's builds of all chosen releases.
+
+    Return () where one has none, or takes its CUDA from elsewhere.
+    """
     builds = [
         conda_build(context, choice.request.specifier, choice.best)
         for choice in group
@@ -71,7 +77,10 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 def conda_build(
     context: Context, specifier: str, judgement: CandidateJudgement
 ) -> CondaBuild | None:
-    """Return the conda build of a judged release: the newest of its minor (JAX: its release) within the specifier."""
+    """Return the conda build of a judged release.
+
+    The newest of its minor (JAX: its release) within the specifier.
+    """
     row = judgement.candidate.row
     by_minor = framework(row.framework).plans.conda_releases == "minor"
     line = major_minor(row.version) if by_minor else row.version
@@ -101,7 +110,10 @@ def conda_build(
 def describe_conda_release(
     context: Context, choice: Choice, release: PlannedRelease
 ) -> PlannedRelease:
-    """Describe a planned release as conda brings it: under the framework's own name, any release of a line."""
+    """Describe a planned release as conda brings it.
+
+    Under the framework's own name, any release of a line.
+    """
     build = None
     if choice.best:
         build = conda_build(context, choice.request.specifier, choice.best)
@@ -137,7 +149,7 @@ def _matches_recipe(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bo
 
 
 def _conda_constraints(context: Context, judgement: CandidateJudgement) -> tuple[str, ...]:
-    """List the constraints whose package bears the same name on the channel, and is not fixed by the build itself."""
+    """List the constraints on packages that the channel also has and the build leaves open."""
     names = conda_builds_data().beside
     return tuple(
         text
@@ -185,7 +197,7 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
 
 
 def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Finding]:
-    """Yield a doubt for each companion whose release the matrix does not hold, although it holds others: vllm==0.5."""
+    """Yield a doubt for each companion release that the matrix lacks: vllm==0.5."""
     for item in candidate.chosen:
         if (
             item.row is None
@@ -320,9 +332,12 @@ def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> 
 def _source_sets(
     source: SourceInstall, kept: tuple[str, ...], indexes: tuple[str, ...]
 ) -> tuple[RequirementSet, ...]:
-    """Install what a build needs, then what is built or listed on a page of its own; what it is built for stays.
+    """Install what a build needs, then what is built or listed on a page of its own.
 
-    What is listed elsewhere may require more from the framework's own `indexes`: torchvision of the same CUDA.
+    What it is built for stays.
+
+    What is listed elsewhere may require more from the framework's own `indexes`: torchvision of the
+    same CUDA.
     """
     if not (source.compiles or source.options):
         return ()
@@ -340,7 +355,10 @@ def _source_sets(
 
 
 def _toolkit_pins(judgements: tuple[CandidateJudgement, ...]) -> Iterator[str]:
-    """Keep the CUDA wheels that one release leaves open at the CUDA that another pins, which pip would replace."""
+    """Keep the CUDA wheels that one release leaves open at the CUDA that another pins.
+
+    pip would replace them.
+    """
     rows = [item.candidate.cuda_row for item in judgements if item.candidate.is_gpu]
     for row in rows:
         if any(name_of(wheel) == "cuda-toolkit" for wheel in row.cuda_wheels) and "." not in (
@@ -376,7 +394,7 @@ def _set(
 def _library_folders(
     environment: Environment, judgements: tuple[CandidateJudgement, ...]
 ) -> tuple[str, ...]:
-    """List the folders, below the environment, that its activation must put on the loader's path."""
+    """List the folders of the environment that its activation must put on the path."""
     kinds = [item.source.kind for item in judgements if item.source.needs_hook]
     wheels = f"{_VENV_SITE.format(python=environment.python)}/nvidia/*/lib"
     folders = [wheels] if any(kind in (OWN, WHEELS) for kind in kinds) else []
@@ -388,13 +406,16 @@ def _judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
 
 
 def _macos(rows: list[FrameworkRelease]) -> str:
-    """Return the macOS that every wheel runs on: macosx_14_0_arm64 -> 14.0; which Python has which tag is not held."""
+    """Return the macOS that every wheel runs on.
+
+    macosx_14_0_arm64 -> 14.0; which Python has which tag is not held.
+    """
     tags = (re.match(r"macosx_(\d+)_(\d+)_", tag) for row in rows for tag in row.tags)
     return max((f"{tag[1]}.{tag[2]}" for tag in tags if tag), key=Version, default="")
 
 
 def _minimum_pip(context: Context, rows: list[FrameworkRelease]) -> str:
-    """Return the pip that a release's wheels need where a new environment may begin with an older one."""
+    """Return the pip that a release's wheels need, if a new environment may have less."""
     bundled = plan_data().bundled_pip.rows.get(python_minor(context), "0")
     needs = [need.pip for need in map(easiest_for_pip, rows) if need]
     lowest = max(needs, key=Version, default="0")

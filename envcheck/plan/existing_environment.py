@@ -80,7 +80,10 @@ def isolate_framework(context: Context, framework: str) -> Context:
 
 
 def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFramework, ...]:
-    """List the frameworks of an environment; what is wrong with the machine itself is held against none."""
+    """List the frameworks of an environment.
+
+    What is wrong with the machine itself is held against none.
+    """
     machine_errors = {(item.id, item.message) for item in judge.machine_findings()}
     return tuple(
         _describe_installed(context, item.main, machine_errors)
@@ -89,7 +92,7 @@ def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFrame
 
 
 def satisfies(context: Context, installed: InstalledFramework, request: Request) -> bool:
-    """Tell whether a framework that is there is what a request asks for, with all that its extras bring."""
+    """Return whether an installed framework is what a request asks for, with its extras."""
     is_same_module = context.matrix.module_of(request.distribution) == context.matrix.module_of(
         installed.distribution
     )
@@ -175,7 +178,7 @@ def _pins(context: Context, framework: str) -> Iterator[str]:
 
 
 def _is_readable(text: str) -> bool:
-    """Tell whether others can read a requirement: old metadata holds what no longer is one."""
+    """Return whether others can read a requirement: old metadata holds what no longer is one."""
     try:
         read_requirement(text)
     except RequestError:
@@ -245,7 +248,7 @@ _NAME = r"[a-z0-9][a-z0-9._-]*"
 def removal_steps(
     context: Context, environment: Environment, releases: Iterable[PlannedRelease]
 ) -> tuple[Step, ...]:
-    """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
+    """Remove what is in the way of planned releases; () where nothing is."""
     if environment.installer == CONDA:
         return removal_steps_of_conda(context, environment, tuple(releases))
     return uninstall_steps(
@@ -290,14 +293,17 @@ def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
 
 
 def _own_distributions(context: Context) -> dict[str, Distribution]:
-    """Return what lies in the environment itself: what a venv borrows from its base, it cannot remove."""
+    """Return what lies in the environment itself.
+
+    What a venv borrows from its base, it cannot remove.
+    """
     kind = context.facts.python.kind
     outside = ("conda", "system") if kind.value == "venv" else ("conda",)
     return {key: item for key, item in context.distributions.items() if item.scope not in outside}
 
 
 def _is_other_plugin(plugin: Distribution, release: PlannedRelease) -> bool:
-    """Tell whether a plugin is for another CUDA, or release, than comes: jax-cuda12-pjrt beside jax[cuda13]."""
+    """Return whether a plugin is for another CUDA, or release, than comes."""
     extra = known_framework(release.framework).extra_of_plugin(plugin.name)
     if not extra:
         return False
@@ -309,7 +315,7 @@ def _is_other_plugin(plugin: Distribution, release: PlannedRelease) -> bool:
 def _wheels_of_another_cuda(
     context: Context, present: dict[str, Distribution], release: PlannedRelease
 ) -> Iterator[str]:
-    """Yield nvidia wheels whose folder is that of wheels of another CUDA that come, and those whose files it has."""
+    """Yield nvidia wheels that share their folder with coming ones of another CUDA."""
     for name in _wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
         if cuda:
@@ -343,7 +349,10 @@ _BY_CONDA = "Remove conda's build: pip would overwrite it, and conda would still
 def removal_steps_of_conda(
     context: Context, environment: Environment, releases: tuple[PlannedRelease, ...]
 ) -> tuple[Step, ...]:
-    """Remove planned frameworks that the other installer brought: neither knows of the other's files."""
+    """Remove planned frameworks that the other installer brought.
+
+    Neither knows of the other's files.
+    """
     conda_names = _conda_distributions(context)
     if environment.sets:
         pips = [
@@ -378,7 +387,7 @@ def _conda_distributions(context: Context) -> frozenset[str]:
 def _pip_distributions(
     context: Context, release: PlannedRelease, conda_names: frozenset[str]
 ) -> Iterator[str]:
-    """Yield a framework's distributions that pip brought, and what they need of others that conda does not list."""
+    """Yield a framework's distributions from pip, and their needs that conda does not list."""
     distributions = context.distributions
     names = [
         name
@@ -428,7 +437,7 @@ def plan_update(
 def _keep_installed_name(
     context: Context, request: Request, present: tuple[InstalledFramework, ...]
 ) -> Request:
-    """Keep the name that a framework is there under, and its release where only what goes beside it is missing."""
+    """Keep the name of an installed framework, and its release if only companions lack."""
     installed = next((item for item in present if item.framework == request.framework), None)
     if installed is None:
         return request

@@ -20,7 +20,9 @@ def vendor_plan(
     requests: tuple[Request, ...],
     options: PlanOptions,
 ) -> Plan | None:
-    """Return the plan that says whose GPU it is and where its builds are; None where a plan can be made.
+    """Return the plan that says whose GPU it is and where its builds are.
+
+    Return None where a plan can be made.
 
     It is undetermined. The usual builds compute on the GPU of a Mac, so they are planned.
     """

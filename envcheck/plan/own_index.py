@@ -1,4 +1,4 @@
-"""Plan packages that need no framework, and whose built files are on an index of their own: TensorRT, llama.cpp."""
+"""Plan packages without a framework, built on their own index: TensorRT, llama.cpp."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def is_on_own_index(requirements: tuple[str, ...]) -> bool:
 
 
 def plan_from_own_index(context: Context, text: str, options: PlanOptions, base: str) -> Plan:
-    """Plan the newest release whose CUDA the driver runs; `base` is the Python that the environment is made with."""
+    """Plan the newest release whose CUDA the driver runs.
+
+    `base` is the Python that the environment is made with.
+    """
     asked = read_planned(text)
     name, specifier = asked.name, asked.specifier
     package = source_package(name)
@@ -156,7 +159,7 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
 
 
 def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
-    """Return the finding id and the sentence of what keeps a file from this machine; ("", "") for nothing."""
+    """Return the id and sentence of what keeps a file from this machine, or ("", "")."""
     minor, glibc = python_minor(context), machine_glibc(context)
     if context.platform not in offer.platforms:
         return "platform-no-gpu-wheel", f"has built files for {' and '.join(offer.platforms)} only."

@@ -1,4 +1,4 @@
-"""Plan packages that the matrix knows nothing of, with the framework that their metadata on the index requires."""
+"""Plan packages unknown to the matrix, with the framework that their metadata requires."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TYPO = 0.85  # likeness to a known name from which another one is taken for a m
 
 @dataclass
 class Boarding:
-    """The requirements to plan in place of those that were asked for, and which of them are passengers."""
+    """The requirements to plan in place of those asked for, and which are passengers."""
 
     texts: tuple[str, ...]
     passengers: Mapping[str, Passenger]
 
 
 def is_passenger(text: str, matrix: Matrix) -> bool:
-    """Return whether nothing here knows a package, or the matrix not this release of it: vllm==0.5."""
+    """Return whether nothing here knows a package, or its release: vllm==0.5."""
     name = name_of(text)
     if matrix.framework_of(name) or matrix.removed_distribution(name):
         return False
@@ -47,7 +47,7 @@ def is_passenger(text: str, matrix: Matrix) -> bool:
 
 
 def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
-    """Read on the index which framework each unknown package requires, itself or by an extra of that framework's name.
+    """Read on the index which framework each unknown package, or an extra of it, requires.
 
     Raises RequestError for a package that requires none, and for a name that is like a known one.
     """
@@ -76,7 +76,10 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
 
 
 def _refuse_typo(text: str, matrix: Matrix) -> None:
-    """Raise UnknownPackageError for a name that is one letter off a known one: somebody else may own it."""
+    """Raise UnknownPackageError for a name that is one letter off a known one.
+
+    Somebody else may own it.
+    """
     from difflib import get_close_matches  # for an unknown package only
 
     names = [name for row in load_companions().rows for name in row.distributions]
@@ -89,7 +92,7 @@ def _refuse_typo(text: str, matrix: Matrix) -> None:
 
 
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:
-    """Return a requirement with the extra that brings its framework, where it needs one, and what it comes to."""
+    """Return a requirement with the extra that brings its framework, and its outcome."""
     plain = ask(text)
     if _owner(plain, matrix) or "[" in text:
         return text, plain
@@ -110,7 +113,7 @@ def _owner(versions: Mapping[str, str], matrix: Matrix) -> str:
 
 
 def _beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
-    """Yield the framework, no newer than what the passenger takes, and what the matrix chooses together with it."""
+    """Yield the framework that a passenger takes, and what the matrix chooses with it."""
     matrix = context.matrix
     release = versions.get(owner, "").partition("+")[0]
     newest = next(iter(matrix.versions(owner)), "")

@@ -51,7 +51,10 @@ class Request:
 
 
 class UnknownPackageError(RequestError):
-    """Neither the matrix nor the tables beside it know a package: what it requires stands on the index alone."""
+    """Neither the matrix nor the tables beside it know a package.
+
+    What it requires stands on the index alone.
+    """
 
 
 @dataclass
@@ -144,7 +147,10 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
 
 
 def _suggest_companion(text: str, message: str) -> str:
-    """Suggest the package on top of a framework whose name is like an unknown one; "" if the message has a name."""
+    """Suggest the package on top of a framework whose name is like an unknown one.
+
+    Return "" if the message has a name.
+    """
     from difflib import get_close_matches  # for a mistake only
 
     names = [name for row in load_companions().rows for name in row.distributions]
@@ -175,7 +181,7 @@ def _companion(
 
 
 def _refuse_source_package(name: str) -> None:
-    """Raise RequestError, with the index that has its built files, for a package of sources that needs no framework."""
+    """Raise RequestError, with the right index, for sources that need no framework."""
     package = source_package(name)
     files = (
         (item.versions[0], files)
@@ -209,9 +215,10 @@ def read_planned(text: str) -> Requirement:
 
 
 def check_folder(folder: str) -> None:
-    """Raise RequestError for a folder that could be taken for an option, does not print as it is, or has no name.
+    """Raise RequestError for a folder that is nameless, unprintable or like an option.
 
-    What takes the making of an environment back removes its folder: never a root, or somebody's home.
+    What takes the making of an environment back removes its folder: never a root, or somebody's
+    home.
     """
     if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
         raise RequestError(
@@ -249,7 +256,7 @@ EVERY = "*"  # in PlanOptions.refused: each release
 
 
 def with_same_line(request: Request) -> Request:
-    """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
+    """Ask for any release of a pin's line: ==2.15.1 -> ==2.15.*; other clauses stay."""
     match = re.fullmatch(r"==(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
     return _with_specifier(
         request, f"=={match[1]}.*" if match else request.specifier, request.extras
@@ -272,7 +279,7 @@ def with_any_name(request: Request) -> Request:
 
 
 def without_cuda(request: Request) -> Request:
-    """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
+    """Ask by a name, extras and version without CUDA: torch==2.7.1+cu118 -> ==2.7.1."""
     named = request.distribution
     if request.distribution.endswith("-gpu"):
         named = request.framework
@@ -353,14 +360,17 @@ def list_other_sources(context: Context) -> tuple[str, ...]:
 
 
 def frameworks_beside(name: str) -> tuple[str, ...]:
-    """List the frameworks that a distribution comes beside, the usual one first; () for any other."""
+    """List the frameworks that a distribution comes beside, the usual one first."""
     return companion_row(name).frameworks
 
 
 def required_name(text: str) -> str:
-    """Return the one name under which something beside a framework requires it; "" where it takes any or says none.
+    """Return the one name under which something beside a framework requires it.
 
-    tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same folder.
+    Return "" where it takes any or says none.
+
+    tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same
+    folder.
     """
     return companion_row(name_of(text)).requires
 

@@ -1,4 +1,7 @@
-"""Resolve plans on the package index; where the newest release cannot be installed, plan the next older ones."""
+"""Resolve plans on the package index.
+
+Where the newest release cannot be installed, plan the next older ones.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ class Resolver:
     keeps: bool = False  # the environment is there, and what it keeps need not be on an index
 
     def board(self, texts: tuple[str, ...], context: Context) -> Boarding | Plan:
-        """Read which framework unknown packages require; where nothing tells, return the plan that says so."""
+        """Read which framework unknown packages require.
+
+        Where nothing tells, return the plan that says so.
+        """
         glibc = context.facts.host.libc_version.value or ""
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
 
@@ -69,9 +75,10 @@ class Resolver:
         return Plan(context.goal, (), (), requirements=texts, system=context.os, rejected=rejected)
 
     def resolve(self, make: Make) -> Plan:
-        """Return the newest plan that resolves, or the newest of which nothing says that it does not.
+        """Return the newest plan that resolves, or the newest that may.
 
-        Its `verified` says which. Without releases, it holds the reason why each one that was tried does not resolve.
+        Its `verified` says which. Without releases, it holds the reason why each one that was tried
+        does not resolve.
         """
         refused: dict[str, Rejected] = {}
         while len(refused) <= _OLDER:
@@ -101,10 +108,12 @@ class Resolver:
         return replace(make(frozenset((*refused, EVERY))), rejected=tuple(refused.values()))
 
     def _find_cause(self, plan: Plan, release: PlannedRelease, error: UnresolvableError) -> str:
-        """Return what is refused: the releases of a companion that resolve with no framework, else this pair.
+        """Return what is refused.
 
-        The reason seldom names the companion: it is asked for alone. vllm==0.33.0 comes to vllm 0.21.0 where what newer
-        ones require has no wheel for this C library.
+        The releases of a companion that resolve with no framework, else this pair.
+
+        The reason seldom names the companion: it is asked for alone. vllm==0.33.0 comes to vllm
+        0.21.0 where what newer ones require has no wheel for this C library.
         """
         for text in release.companions:
             name, _, version = text.partition("==")
@@ -138,7 +147,10 @@ def _label(release: PlannedRelease) -> str:
 
 
 def _unresolved_release(plan: Plan, error: UnresolvableError) -> PlannedRelease:
-    """Return the release of a set that does not resolve; of several the one that was asked for last."""
+    """Return the release of a set that does not resolve.
+
+    Of several the one that was asked for last.
+    """
     named = [
         item
         for item in plan.releases
@@ -170,12 +182,15 @@ def with_exact_companions(plan: Plan) -> Plan:
 
 
 def _versions(pins: Iterable[str]) -> dict[str, str]:
-    """Map the names of pins to their versions, numpy==2.1.0 --hash=... -> 2.1.0; a pin to a file names none."""
+    """Map the names of pins to their versions, numpy==2.1.0 --hash=... -> 2.1.0.
+
+    A pin to a file names none.
+    """
     return dict(pin.partition(" ")[0].split("==") for pin in pins if " @ " not in pin)
 
 
 def _exact(text: str, versions: Mapping[str, str]) -> str:
-    """Pin a requirement to the version that was resolved: transformers[torch]>=5 -> transformers[torch]==5.1.0."""
+    """Pin a requirement to the resolved version: transformers>=5 -> transformers==5.1.0."""
     version = versions.get(name_of(text))
     if version:
         return replace(read_requirement(text), specifier=f"=={version}").plain

@@ -76,11 +76,11 @@ def environment_steps(
     doubted: tuple[str, ...] = (),
     companions: Mapping[str, bool] = NO_COMPANIONS,
 ) -> tuple[Step, ...]:
-    """Create an environment, install into it, let its activation set its loader paths, and import the frameworks.
+    """Create an environment, install into it, set its loader paths, import the frameworks.
 
-    `base` is the interpreter it is made with; frameworks that are `doubted` must compute, too. Of `companions`, by
-    name, it is told whether they are imported: what has no build for the CPU may not import there. Raises ValueError
-    for a requirement or spec that no command may hold.
+    `base` is the interpreter it is made with; frameworks that are `doubted` must compute, too. Of
+    `companions`, by name, it is told whether they are imported: what has no build for the CPU may
+    not import there. Raises ValueError for a requirement or spec that no command may hold.
     """
     steps = (_create(environment, base), *_upgrade_pip(environment), *_installs(environment))
     for step in steps:
@@ -172,7 +172,10 @@ def install_purpose(requirement_set: RequirementSet) -> str:
 
 
 def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:
-    """Write what sets the loader paths, and let each shell's activation call it; () where no paths are needed."""
+    """Write what sets the loader paths, and let each shell's activation call it.
+
+    Return () where no paths are needed.
+    """
     if not environment.library_folders:
         return ()
     hooks = conda_hooks if environment.installer == CONDA else activation_hooks
@@ -188,7 +191,7 @@ def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) 
 
 
 def folder_words(environment: Environment) -> tuple[str, ...]:
-    """Write the folders of an environment's CUDA libraries as words of the program that sets them."""
+    """Write the folders of CUDA libraries as words of the program that sets them."""
     return tuple(f'"$prefix"/{folder}' for folder in environment.library_folders)
 
 
@@ -199,9 +202,10 @@ def verification_step(
     doubted: tuple[str, ...] = (),
     companions: Mapping[str, bool] = NO_COMPANIONS,
 ) -> Step:
-    """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees.
+    """Import each framework in the activated environment and print version and GPUs.
 
-    Those that are `doubted` must compute there, too; `companions` are imported, or must be installed if they cannot be.
+    Those that are `doubted` must compute there, too; `companions` are imported, or must be
+    installed if they cannot be.
     """
     lines = [_import_line(name, goal, computes=name in doubted) for name in frameworks]
     modules = {name: companion_row(name).distributions.get(name, "") for name in companions}
@@ -258,7 +262,10 @@ def _import_line(name: str, goal: str, *, computes: bool) -> str:
 
 
 def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
-    """Let a plan make its new environments in free folders: what is there is updated by `envcheck install`."""
+    """Let a plan make its new environments in free folders.
+
+    What is there is updated by `envcheck install`.
+    """
     for environment in plan.environments:
         if exists(environment.folder):
             free = find_free_folder(environment.folder, exists)
@@ -321,10 +328,12 @@ def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Findin
 def machine_steps(
     findings: Iterable[Finding], context: Context, *, consequences: bool = False
 ) -> tuple[Step, ...]:
-    """Turn the remedies of what is wrong with the machine into steps; what only a person can do has no command.
+    """Turn the remedies of what is wrong with the machine into steps.
 
-    `consequences` are steps of their own where each of them is a thing to install on the system: what a remedy would
-    put into the environment that was read, a planned one does not see.
+    What only a person can do has no command.
+
+    `consequences` are steps of their own where each of them is a thing to install on the system:
+    what a remedy would put into the environment that was read, a planned one does not see.
     """
     steps: list[Step] = []
     for finding in _errors(findings):

@@ -1,4 +1,4 @@
-"""Verify a plan: resolve each set of requirements as the target would, and solve conda environments."""
+"""Verify a plan: resolve each set as the target would, and solve conda environments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _OTHER_INDEXES = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY")
 
 
 def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
-    """Return uv's options and variables for a set: its own index alone, else those pip and uv are configured for.
+    """Return uv's options and variables for a set.
+
+    Its own index alone, else those pip and uv are configured for.
 
     Raises SettingsError for a configuration that nothing can be read with.
     """
@@ -126,7 +128,10 @@ def _single_line(error: Exception, length: int) -> str:
 
 
 def expand_spec(spec: str) -> str:
-    """Write conda's short form in full: python=3.10, which stands for its line, and jax=0.5.0=cuda*, which does not."""
+    """Write conda's short form in full.
+
+    python=3.10, which stands for its line, and jax=0.5.0=cuda*, which does not.
+    """
     name, _, rest = spec.partition("=")
     version, _, build = rest.partition("=")
     if version and not version.endswith("*"):
@@ -197,7 +202,7 @@ class UnresolvableError(Exception):
 
 
 class UnreachableError(Exception):
-    """The index or channel, or the program that asks it, could not be reached: nothing was proven."""
+    """The index, the channel or the program that asks it failed: nothing was proven."""
 
 
 def verify_plan(
@@ -240,9 +245,12 @@ def verify_plan(
 def _check_metadata(
     made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float
 ) -> None:
-    """Read a release's requirements from the usual index if its own page does not answer: both state the same.
+    """Read requirements from the usual index if the release's own page does not answer.
 
-    Raises UnresolvableError where that cannot be met, but not where the usual index has no build of the release.
+    Both state the same.
+
+    Raises UnresolvableError where that cannot be met, but not where the usual index has no build of
+    the release.
     """
     pins = tuple(text for text in wanted.requirements if re.fullmatch(_PIN, text))
     names = "|".join(re.escape(text.partition("==")[0]) for text in pins)
@@ -280,7 +288,9 @@ def resolve(
     environ: Mapping[str, str],
     seconds: float = _TIMEOUT,
 ) -> tuple[str, ...]:
-    """Resolve one set for an environment's platform and Python; the pins come out with their hashes.
+    """Resolve one set for an environment's platform and Python.
+
+    The pins come out with their hashes.
 
     Nothing is built: what is published as source alone is not resolved.
     """
@@ -315,7 +325,7 @@ _LIST_SECONDS = 60.0
 def is_served(
     environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]
 ) -> bool:
-    """Return whether the indexes and folders that the installers are configured for have exactly a set's releases."""
+    """Return whether the configured indexes and folders have exactly a set's releases."""
     try:
         return bool(resolve(environment, requirement_set, environ))
     except UnresolvableError:
@@ -359,7 +369,7 @@ def _index(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Optio
 
 @contextmanager
 def _requirements_file(requirement_set: RequirementSet) -> Iterator[str]:
-    """Write a set's requirements to a file of a folder that goes whatever ends the block, Ctrl-C too."""
+    """Write a set's requirements to a file that goes however the block ends."""
     folder = ""
     try:
         with defer_interrupts():  # the folder is known to somebody, or it is not there
@@ -406,7 +416,7 @@ def _system(environment: Environment) -> dict[str, str]:
 
 
 def platform_name(environment: Environment) -> str:
-    """Name an environment's platform as uv does, on Linux with the newest glibc it has a name for that is there."""
+    """Name a platform as uv does, on Linux with the newest known glibc that is there."""
     from packaging.version import InvalidVersion, Version
 
     pattern = plan_data().platform_tags[environment.platform]
@@ -441,7 +451,7 @@ def find_uv(environ: Mapping[str, str]) -> str:
 
 
 def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Exception:
-    """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
+    """Tell what the index cannot meet from what kept uv from a conclusion."""
     lines = [line.strip(_DRAWN) for line in stderr.splitlines() if line.strip()]
     message = (
         re.sub(_CONCLUDED, "", " ".join(lines))[:600]

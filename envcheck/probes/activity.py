@@ -34,9 +34,10 @@ def find_nvml(host: Host) -> Fact[str]:
 
 
 def read_activity(host: Host, library: Fact[str], seconds: float) -> ActivityReading:
-    """Read every GPU; where NVML does not answer in `seconds`, list the GPUs on PCI without their activity.
+    """Read every GPU; without an answer of NVML in `seconds`, list those on PCI.
 
-    Without persistence mode the driver initializes each GPU for the query, which takes a second or more per GPU.
+    Without persistence mode the driver initializes each GPU for the query, which takes a second or
+    more per GPU.
     """
     if not isinstance(library, Known):
         return ActivityReading(library, _list_gpus_on_pci(host, library))

@@ -32,7 +32,10 @@ Probe = Callable[[Host, PythonSelection], Any]
 
 
 def _late(module: str, function: str, *, selects: bool = False) -> Probe:
-    """Return a probe whose module is imported when it runs: a plan for a described machine needs few of them."""
+    """Return a probe whose module is imported when it runs.
+
+    A plan for a described machine needs few of them.
+    """
 
     def probe(host: Host, selection: PythonSelection) -> Any:
         # Not import_module, which would pass by the lock that a collector puts around imports.
@@ -71,9 +74,10 @@ def collect(
     without: Collection[str] = (),
     limit: float = LIMIT,
 ) -> Snapshot:
-    """Read every fact of a machine, all probes at once, and redact them before other code sees them.
+    """Read every fact of a machine, all probes at once, and redact it at once.
 
-    The sections of the probes in `without` are not stated; a probe that takes more than `limit` seconds is abandoned.
+    The sections of the probes in `without` are not stated; a probe that takes more than `limit`
+    seconds is abandoned.
     """
     probes = {names: probe for names, probe in PROBES.items() if names not in without}
     sections = _run_probes(probes, host, selection, limit)
@@ -94,9 +98,12 @@ def collect_here(
 def _run_probes(
     probes: Mapping[str, Probe], host: Host, selection: PythonSelection, limit: float = LIMIT
 ) -> Dict[str, Any]:
-    """Run the probes one after the other; while one waits for a program or a dead mount, start others beside it.
+    """Run the probes one after the other.
 
-    One thread per probe from the start takes twice as long where nothing waits: they compete for the interpreter.
+    While one waits for a program or a dead mount, start others beside it.
+
+    One thread per probe from the start takes twice as long where nothing waits: they compete for
+    the interpreter.
     """
     results: Dict[str, Any] = {}
     waiting = list(reversed(list(probes.items())))
@@ -163,7 +170,9 @@ GLIBC = "ENVCHECK_GLIBC"
 
 
 def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
-    """Return the facts with every override; an invalid one makes its fact unknown and is never ignored.
+    """Return the facts with every override.
+
+    An invalid one makes its fact unknown and is never ignored.
 
     ENVCHECK_DRIVER_RELEASE=550.163.01, ENVCHECK_CUDA_DRIVER_VERSION=12.4, ENVCHECK_GLIBC=2.31,
     ENVCHECK_COMPUTE_CAPABILITIES=8.0,8.6
@@ -225,7 +234,7 @@ _OTHER_HOMES = (
 
 
 class Redactor:
-    """Replace this user's home by ~, the user name by $USER, other users' names and the credentials in URLs."""
+    """Redact this user's home and name, other users' names, and credentials in URLs."""
 
     def __init__(self, home: str, user: str) -> None:
         home = home.rstrip("/\\")
@@ -257,7 +266,10 @@ class Redactor:
         return self._pattern.sub(_redact_match, hide_url_secrets(text))
 
     def redact(self, value: Any) -> Any:
-        """Redact every string in a fact, a record or a container; return an unchanged record itself."""
+        """Redact every string in a fact, a record or a container.
+
+        Return an unchanged record itself.
+        """
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, (tuple, list)):

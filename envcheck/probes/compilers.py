@@ -105,7 +105,7 @@ def _read_versions(host: Host, paths: Mapping[str, Fact[str]]) -> Dict[str, Fact
 
 
 def _is_clang(host: Host, path: Fact[str]) -> bool:
-    """Tell whether a gcc is clang: always on macOS, elsewhere if its link ends at clang."""
+    """Return whether a gcc is clang: always on macOS, elsewhere if its link ends at clang."""
     if path.value is None:
         return False
     real = host.real_path(path.value).value
@@ -113,7 +113,7 @@ def _is_clang(host: Host, path: Fact[str]) -> bool:
 
 
 def _list_others(host: Host) -> Fact[Mapping[str, str]]:
-    """List gcc-11, g++-9, clang-14 ... with the major version in their names, without running them."""
+    """List gcc-11, clang-14 ... with the version in their names, without running them."""
     others: Dict[str, str] = {}
     unread: List[Unknown] = []
     for folder in _OTHER_FOLDERS:

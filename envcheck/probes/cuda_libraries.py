@@ -1,4 +1,4 @@
-"""Find every copy of cuDNN, TensorRT and NCCL, and read the versions of its header, library and package."""
+"""Find every copy of cuDNN, TensorRT and NCCL, and the versions that it states."""
 
 from __future__ import annotations
 
@@ -122,7 +122,10 @@ class LibraryPlace:
 
 
 class Survey:
-    """A cache for the searches of all libraries: lists each folder once, and keeps only names of CUDA libraries."""
+    """A cache for the searches of all libraries.
+
+    Lists each folder once, and keeps only names of CUDA libraries.
+    """
 
     def __init__(self, host: Host, kinds: Tuple[LibraryKind, ...]) -> None:
         self.host = host
@@ -216,7 +219,10 @@ def _make_place_around(host: Host, folder: str, origin: str) -> LibraryPlace:
 
 
 def _read_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[LibraryInstall]:
-    """Return one install per major version; a single header and a single library always belong together."""
+    """Return one install per major version.
+
+    A single header and a single library always belong together.
+    """
     libraries = _read_libraries(survey, kind, place)
     headers = _read_headers(survey.host, kind, place.headers)
     if len(libraries) <= 1 and len(headers) <= 1:
@@ -337,7 +343,10 @@ def parse_version_macros(text: str, macros: Tuple[Tuple[str, ...], ...]) -> Opti
 def _read_headers(
     host: Host, kind: LibraryKind, folders: Tuple[str, ...]
 ) -> Dict[str, Tuple[str, Fact[str]]]:
-    """Return major -> (header, version); without any, the key "" has a header that could not be read."""
+    """Return major -> (header, version).
+
+    Without any, the key "" has a header that could not be read.
+    """
     headers: Dict[str, Tuple[str, Fact[str]]] = {}
     unread: List[Tuple[str, Fact[str]]] = []
     for folder in folders:
@@ -369,7 +378,7 @@ def _read_headers(
 def _find_package(
     host: Host, kind: LibraryKind, place: LibraryPlace, release: str
 ) -> Tuple[Fact[str], Fact[str]]:
-    """Return (package version, CUDA major) from the records of the package manager that installs there."""
+    """Return (package version, CUDA major) from the package manager's records."""
     if place.origin == "wheels":
         version, cuda_major = _read_wheel_names(host, kind, place)
     elif place.origin == "conda":
@@ -385,7 +394,7 @@ def _find_package(
 
 
 def parse_cuda_major(root: str) -> Optional[Fact[str]]:
-    r"""Parse the CUDA major in a path: /usr/local/cuda-11.8, .../hpc_sdk/.../cuda/12.4, C:\...\CUDA\v12.6."""
+    r"""Parse the CUDA major in a path: /usr/local/cuda-11.8, C:\\...\\CUDA\\v12.6."""
     match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
     if match:
         return Known(match.group(1), Source("file", root, match.group(0).strip("/\\")))

@@ -1,4 +1,7 @@
-"""Read the NVIDIA driver: its kernel module, device nodes, packages, DKMS state and fabric manager."""
+"""Read the NVIDIA driver.
+
+Its kernel module, device nodes, packages, DKMS state and fabric manager.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ _NO_TRACE = Absent(("not looked for: no NVIDIA device, module, library, node or 
 
 
 def collect_driver(host: Host) -> DriverFacts:
-    """Read every driver fact; without a trace of a GPU or driver, start no process and read no large file."""
+    """Read every driver fact.
+
+    Without a trace of a GPU or driver, start no process and read no large file.
+    """
     kernel = read_kernel(host)
     libraries = find_driver_libraries(host)
     cuda = query_cuda(host, libraries.libcuda)  # first: the GPU probe queries NVML meanwhile
@@ -169,7 +175,10 @@ def _explain_hidden_modules(tried: Tuple[str, ...]) -> Unknown:
 
 
 def _is_module_loaded(host: Host, module: str, modules: Fact[str]) -> Fact[bool]:
-    """Tell whether a module is loaded: its folder in sysfs (built-in ones too), else its line in /proc/modules."""
+    """Return whether a module is loaded.
+
+    Its folder in sysfs (built-in ones too), else its line in /proc/modules.
+    """
     folder = f"/sys/module/{module}"
     status = host.status(folder)
     if isinstance(status, Known):
@@ -235,7 +244,10 @@ _MODINFO = ("/usr/sbin/modinfo", "/sbin/modinfo", "/usr/bin/modinfo", "/bin/modi
 
 
 def find_module_file(host: Host) -> Fact[str]:
-    """Find nvidia.ko for the running kernel: in depmod's index, else in the folders that installers use."""
+    """Find nvidia.ko for the running kernel.
+
+    In depmod's index, else in the folders that installers use.
+    """
     release = host.system_facts().get("kernel_release")
     if not release:
         return Unknown("failed", "the kernel release is unknown", ("uname -r",))
@@ -264,7 +276,7 @@ def parse_modules_dep(text: str) -> Optional[str]:
 
 
 def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bool]:
-    """Tell whether the module file is signed: by its trailer, else by modinfo.
+    """Return whether the module file is signed: by its trailer, else by modinfo.
 
     Not for a loaded module: the kernel has accepted it, and the file is large.
     """
@@ -309,7 +321,10 @@ _DKMS = "/var/lib/dkms"
 
 
 def read_dkms(host: Host) -> Fact[Tuple[DkmsModule, ...]]:
-    """List /var/lib/dkms/nvidia*/RELEASE/KERNEL; a remaining folder `build` holds a failed build."""
+    """List /var/lib/dkms/nvidia*/RELEASE/KERNEL.
+
+    A remaining folder `build` holds a failed build.
+    """
     names = host.list_folder(_DKMS)
     if not isinstance(names, Known):
         return names
@@ -442,7 +457,10 @@ _NO_NVSWITCH = Absent(("no NVSwitch: the fabric manager was not looked for",))
 def read_fabric_manager(
     host: Host, nvswitch: Fact[bool], packages: Fact[Mapping[str, str]]
 ) -> Tuple[Fact[str], Fact[bool]]:
-    """Return the fabric manager's release and whether it runs; only for machines with an NVSwitch."""
+    """Return the fabric manager's release and whether it runs.
+
+    Only for machines with an NVSwitch.
+    """
     if not isinstance(nvswitch, Known):
         return nvswitch, nvswitch
     if not nvswitch.value:

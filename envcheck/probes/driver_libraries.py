@@ -1,4 +1,4 @@
-"""Find the driver's user-space libraries as the loader does, and query libcuda for its CUDA version."""
+"""Find the driver's libraries as the loader does, and ask libcuda for its CUDA version."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DriverLibraries(NamedTuple):
 
     @property
     def is_any_found(self) -> bool:
-        """Tell whether any part of a driver's user space exists."""
+        """Return whether any part of a driver's user space exists."""
         return any(fact.value is not None for fact in (self.libcuda, self.nvml, self.nvml_to_query))
 
 
@@ -155,7 +155,10 @@ def _list_unsearched_paths(host: Host) -> List[str]:
 
 
 def read_library_version(library: Fact[str]) -> Fact[str]:
-    """Return the driver release in a library's real name; the names of WSL's libraries have none."""
+    """Return the driver release in a library's real name.
+
+    The names of WSL's libraries have none.
+    """
     if not isinstance(library, Known):
         return library
     version = parse_driver_library_name(library.value)
@@ -212,7 +215,10 @@ def query_cuda(host: Host, library: Fact[str]) -> CudaReading:
 
 
 def parse_version_answer(answer: Fact[Mapping[str, Any]], path: str) -> Fact[str]:
-    """Parse the child's answer into a version: {"version": 12040} -> "12.4"; {"error": 34} is a stub library."""
+    """Parse the child's answer into a version.
+
+    {"version": 12040} -> "12.4"; {"error": 34} is a stub library.
+    """
     if not isinstance(answer, Known):
         return answer
     number, error = answer.value.get("version"), answer.value.get("error")

@@ -1,4 +1,4 @@
-"""Find every GPU of the machine, and combine what PCI, the driver, NVML, Windows and Jetson report about each."""
+"""Find every GPU, by PCI, the driver, NVML, Windows and Jetson."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _find_position(
 
 
 def _name_lost_gpu(reported: Gpu, device: Gpu) -> Gpu:
-    """Return the one GPU that NVML cannot open with the address and name of the one device left on the bus."""
+    """Return the GPU that NVML cannot open with the address of the one device left."""
     names = ("name", "pci_address", "pci_id", "kernel_driver")
     return replace(reported, **{name: getattr(device, name) for name in names})
 
@@ -177,19 +177,22 @@ class PciDevice(NamedTuple):
 
     @property
     def is_gpu(self) -> bool:
-        """Tell whether this is a graphics or compute device."""
+        """Return whether this is a graphics or compute device."""
         return self.device_class.startswith(_GPU_CLASSES)
 
     @property
     def is_nvswitch(self) -> bool:
-        """Tell whether this is a switch between GPUs."""
+        """Return whether this is a switch between GPUs."""
         return (
             self.device_class.startswith(_NVSWITCH_CLASS) and self.device_id >= _FIRST_NVSWITCH_ID
         )
 
 
 def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciDevice, ...]]:
-    """List the devices of some vendors on the PCI bus; known and empty for a readable bus without any."""
+    """List the devices of some vendors on the PCI bus.
+
+    Known and empty for a readable bus without any.
+    """
     names = host.list_folder(_PCI)
     if isinstance(names, Absent):
         # A machine may have no PCI bus (small boards, some virtual machines); a sandbox may hide
@@ -233,7 +236,10 @@ def _parse_hex(text: Fact[str]) -> str:
 
 
 def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
-    """Tell whether the machine has an NVSwitch: its bridge on PCI, else an entry of the driver."""
+    """Return whether the machine has an NVSwitch.
+
+    Its bridge on PCI, else an entry of the driver.
+    """
     switch = next((device for device in devices.value or () if device.is_nvswitch), None)
     if switch:
         return Known(True, Source("file", f"{_PCI}/{switch.address}/class", switch.device_class))
@@ -462,7 +468,10 @@ def parse_compatible(text: str, table: JetsonTable) -> Optional[str]:
 
 
 def parse_model(text: str, table: JetsonTable) -> Optional[str]:
-    r"""Parse the chip in the board's model: "NVIDIA Jetson Orin Nano Developer Kit\0" -> "tegra234"."""
+    r"""Parse the chip in the board's model.
+
+    "NVIDIA Jetson Orin Nano Developer Kit\0" -> "tegra234".
+    """
     if "jetson" not in text.lower():
         return None
     return next((row.chip for row in table.models if row.contains in text), None)
@@ -499,7 +508,10 @@ _DISPLAY_DRIVER = r"nv(?!dimm|raid|stor|me)\w*\.inf_"  # not Windows' drivers fo
 
 
 def check_wsl_drivers(host: Host) -> Optional[Absent]:
-    """Return absent where WSL shows Windows' drivers and none is NVIDIA's: /dev/dxg serves GPUs of any maker."""
+    """Return absent where WSL shows Windows' drivers and none is NVIDIA's.
+
+    /dev/dxg serves GPUs of any maker.
+    """
     libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(WSL_DRIVERS)
     if libraries.value is None or not drivers.value:
         return None

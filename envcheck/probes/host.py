@@ -78,7 +78,10 @@ _NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}
 
 
 def detect_container(host: Host) -> Fact[str]:
-    """Return docker, podman, kubernetes, lxc, apptainer ...; absent only where every place is readable."""
+    """Return docker, podman, kubernetes, lxc, apptainer ....
+
+    Absent only where every place is readable.
+    """
     if host.system != "linux":
         return Absent(("containers are told apart on Linux only",))
     tried: List[str] = []
@@ -134,9 +137,12 @@ def parse_cgroup(text: str) -> Optional[str]:
 
 
 def parse_root_mount(text: str) -> Optional[str]:
-    """Parse the kind of container in the mount of / in /proc/self/mountinfo; a host lists the mounts of others.
+    """Parse the kind of container in the mount of / in /proc/self/mountinfo.
 
-    612 570 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var
+    A host lists the mounts of others.
+
+    612 570 0:52 / / rw,relatime - overlay overlay
+    rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var
     """
     match = re.search(r"^\d+ \d+ \S+ \S+ / .* - overlay (.*)$", text, re.MULTILINE)
     return next((kind for mark, kind in _LAYERS if match and mark in match.group(1)), None)
@@ -297,7 +303,10 @@ _MSVC_LIBRARIES = ("msvcp140.dll", "vcruntime140_1.dll")
 
 
 def find_msvc_runtime(host: Host) -> Fact[str]:
-    """Return the folder of the Visual C++ runtime; absent where a library is missing, and off Windows."""
+    """Return the folder of the Visual C++ runtime.
+
+    Absent where a library is missing, and off Windows.
+    """
     if host.system != "windows":
         return Absent((f"this is {host.system}",))
     paths = tuple(_SYSTEM32 + name for name in _MSVC_LIBRARIES)
@@ -409,7 +418,10 @@ def parse_tegra_release(text: str) -> Optional[str]:
 
 
 def read_secure_boot(host: Host) -> Fact[bool]:
-    """Tell whether Secure Boot is on; absent without a UEFI variable, as in most virtual machines."""
+    """Return whether Secure Boot is on.
+
+    Absent without a UEFI variable, as in most virtual machines.
+    """
     if host.system != "linux":
         return Unknown("failed", "envcheck reads it only on Linux")
     data = host.read_bytes(_EFI, 16)

@@ -1,4 +1,4 @@
-"""Compare installed files with what their distributions list, and find what interrupted installations left behind."""
+"""Compare installed files with their lists, and find what interruptions left behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Sizes = Mapping[str, int]
 
 
 def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[FileFault, ...]]:
-    """Find the files that the RECORD of a framework, or of what its import loads, lists and that are damaged."""
+    """Find the damaged files of a framework, and of what its import loads."""
     checked = list(_select([*answer["distributions"], *_list_renamed(host, answer)]))
     if not checked:
         return Absent((f"distributions {', '.join(distribution_names())}",))
@@ -69,7 +69,10 @@ def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str
 
 
 def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Select frameworks, their companions (torchvision), and what importing these loads; of each name the first."""
+    """Select frameworks, their companions (torchvision), and what importing these loads.
+
+    Of each name the first.
+    """
     frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
     beside = {entry["name"] for entry in entries if companions().get(entry["name"]) in frameworks}
     modules = {
@@ -98,7 +101,10 @@ class _Folders:
         self.unreadable: Optional[Unknown] = None
 
     def sizes(self, path: str) -> Optional[Sizes]:
-        """Return the files in a folder with their sizes: none where there is no such folder, None if unreadable."""
+        """Return the files in a folder with their sizes.
+
+        None where there is no such folder, None if unreadable.
+        """
         if path not in self._sizes:
             fact = self._host.list_sizes(path)
             if isinstance(fact, Unknown):
@@ -107,7 +113,10 @@ class _Folders:
         return self._sizes[path]
 
     def find_missing(self, location: str, folder: str) -> str:
-        """Find the topmost folder on the way to one that does not exist; "" where none is missing."""
+        """Find the topmost folder on the way to one that does not exist.
+
+        Return "" where none is missing.
+        """
         parts = folder.split("/")
         for count in range(1, len(parts) + 1):
             sizes = self.sizes(posixpath.join(location, *parts[: count - 1]))
@@ -153,7 +162,7 @@ def _find_faults(
 def _find_cut_off(
     host: Host, location: str, smaller: Sequence[str], python: str
 ) -> Iterator[Tuple[str, str]]:
-    """Find the files that do not compile or lack the end of a line, of those that are smaller than listed.
+    """Find the files that do not compile or break off, among those smaller than listed.
 
     The others may have been edited.
     """
@@ -167,7 +176,9 @@ def _find_cut_off(
 
 
 def parse_record(text: str) -> Dict[str, Dict[str, int]]:
-    """Parse the Python files and the libraries of a RECORD: folder -> name -> size, -1 where none is stated.
+    """Parse the Python files and the libraries of a RECORD.
+
+    Folder -> name -> size, -1 where none is stated.
 
     Sample: 'torch/lib/libc10.so,sha256=2mMkh0TTTlDc-A1W,1253144'
     """
@@ -206,9 +217,12 @@ def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
 
 
 def judge_elf(head: bytes, size: int) -> str:
-    """Judge a library by its first bytes and its size: truncated, shortened, not-elf, or "" where nothing is wrong.
+    """Judge a library by its first bytes and its size.
 
-    The segments and their headers must end within the file; the loader reads no headers of sections, which lie last.
+    Truncated, shortened, not-elf, or "" where nothing is wrong.
+
+    The segments and their headers must end within the file; the loader reads no headers of
+    sections, which lie last.
     """
     if head[:4] != b"\x7fELF":
         return "not-elf"
@@ -254,7 +268,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
 
 
 def _has_journal(host: Host, prefix: str) -> bool:
-    """Tell whether the installation into an environment can still be finished or undone."""
+    """Return whether the installation into an environment can still be finished or undone."""
     parent, name = posixpath.split(posixpath.normpath(prefix))
     return any(
         each.endswith(".jsonl")
@@ -277,7 +291,7 @@ def _find_renamed(host: Host, folder: str, names: Set[str]) -> Iterator[InstallL
 
 
 def _list_known(installed: Set[str]) -> Iterator[str]:
-    """List the distributions of frameworks, and what importing these and installed companions needs."""
+    """List the distributions of frameworks, and what importing them needs."""
     yield from distribution_names()
     for name in framework_names():
         for module in sorted(imported_modules(name)[0]):
@@ -287,7 +301,10 @@ def _list_known(installed: Set[str]) -> Iterator[str]:
 
 
 def _find_without_record(host: Host, entry: Mapping[str, Any]) -> Iterator[InstallLeftover]:
-    """Find metadata of a wheel without RECORD, which pip writes last, or without METADATA; Debian and conda differ."""
+    """Find wheels without RECORD, which pip writes last, or METADATA.
+
+    Debian and conda differ.
+    """
     path = posixpath.join(entry["location"], entry["metadata"])
     if entry["scope"] != "environment" or not entry["metadata"].endswith(".dist-info"):
         return

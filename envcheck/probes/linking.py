@@ -1,7 +1,9 @@
-"""Tell, without importing anything, whether what an import opens loads: compiled files, and names of the framework.
+"""Tell, without importing anything, whether what an import opens loads.
 
-Python and the frameworks open every library with RTLD_NOW: all symbols of it and of what it needs are bound at once,
-functions as well, so that one missing symbol makes the import fail (man dlopen).
+Compiled files, and names of the framework.
+
+Python and the frameworks open every library with RTLD_NOW: all symbols of it and of what it needs
+are bound at once, functions as well, so that one missing symbol makes the import fail (man dlopen).
 """
 
 from __future__ import annotations
@@ -158,7 +160,7 @@ class _Process:
         self._begun = 0  # faults before what is being imported
 
     def run(self) -> None:
-        """Import the framework; if that works, its companions and extensions, and load what GPU work opens."""
+        """Import the framework, then its companions, and load what GPU work opens."""
         data = load_linking_data()
         families: Dict[str, Tuple[str, ...]] = {
             prefix: (library,) for prefix, library in data.symbols.items()
@@ -210,7 +212,10 @@ class _Process:
             self._compare_cuda(companion, row.cuda_parts)
 
     def _import_one(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
-        """Import files of which one is enough; where none loads, keep what is wrong with the framework for all."""
+        """Import files of which one is enough.
+
+        Where none loads, keep what is wrong with the framework for all.
+        """
         tried: List[List[LinkFault]] = []
         for path in paths:
             first = len(self.faults)
@@ -224,7 +229,7 @@ class _Process:
         self.faults.append(lacking[0] if lacking else replace(tried[-1][0], symbols=missing))
 
     def _import_python_code(self, release: str) -> None:
-        """Follow the imports of packages that do not load, or that require another release of the framework."""
+        """Follow imports of packages that do not load, or need another framework release."""
         modules = {
             row.distribution: row.modules for row in load_linking_data().companions if row.modules
         }
@@ -240,7 +245,7 @@ class _Process:
                 self._import_names(each, modules.get(each.name, usual))
 
     def _import_names(self, companion: Distribution, modules: Sequence[str]) -> None:
-        """Follow the imports that modules cannot do without to the first name that the framework does not have."""
+        """Follow necessary imports to the first name that the framework does not have."""
         framework = self._framework.name
         queue = [
             ".".join(name.split(".")[: count + 1])
@@ -275,7 +280,10 @@ class _Process:
         return "", ""
 
     def _has_name(self, location: str, module: str, name: str) -> bool:
-        """Tell whether a module may have a name: it stands in its text, or is a module in its folder."""
+        """Return whether a module may have a name.
+
+        It stands in its text, or is a module in its folder.
+        """
         path, text = self._read_module(location, module)
         is_open = not text or _MAKES_NAMES.search(text) is not None
         if path.endswith("__init__.py") and not is_open:
@@ -309,7 +317,7 @@ class _Process:
         return path, stated.group(1) if stated else ""
 
     def _compare_cuda(self, companion: Distribution, parts: int) -> None:
-        """Compare the CUDA of two builds, which version.py states: '2.11.0+cu130', cuda = '13.2'."""
+        """Compare the CUDA that two builds state: '2.11.0+cu130', cuda = '13.2'."""
         path = posixpath.join(companion.location, companion.name.replace("-", "_"), "version.py")
         label = re.search(r"\+cu(\d+)(\d)['\"]", self._host.read_text(path).value or "")
         found, stated = self._read_cuda(companion.location)
@@ -321,7 +329,10 @@ class _Process:
             )
 
     def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
-        """Import the extensions that were compiled against the framework; what stops without them nobody recorded."""
+        """Import the extensions that were compiled against the framework.
+
+        What stops without them nobody recorded.
+        """
         if not self.row.namespaces:
             return
         self._stops = ""
@@ -367,7 +378,7 @@ class _Process:
         return "", "", ""
 
     def _list_dependencies(self) -> Iterator[str]:
-        """Yield the compiled files of other distributions that the framework imports, each where it is found first."""
+        """Yield other distributions' compiled files that the framework imports."""
         for pattern in self.row.dependencies:
             folders = self._inspection.installed.folders
             found = (
@@ -455,7 +466,10 @@ class _Process:
         )
 
     def _owner(self, path: str) -> str:
-        """Name the distribution of a file: by its record, else by the module that the file lies in."""
+        """Name the distribution of a file.
+
+        By its record, else by the module that the file lies in.
+        """
         installed = self._inspection.installed
         owners = installed.library_owners.get(path)
         if owners:
@@ -471,7 +485,7 @@ class _Process:
     def _check_symbols(
         self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]
     ) -> None:
-        """Look up every symbol that one distribution takes from another in the libraries that were found."""
+        """Look up every symbol that one distribution takes from another."""
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         before = len(self.faults)
         for caller in callers:
@@ -487,13 +501,13 @@ class _Process:
                 )
 
     def _list_foreign(self) -> Iterator[str]:
-        """Yield the sonames of libraries that LD_LIBRARY_PATH substitutes for those of the system."""
+        """Yield the sonames that LD_LIBRARY_PATH substitutes for the system's."""
         for soname, file in self.loaded.items():
             if file is not None and file.via == "LD_LIBRARY_PATH" and not self._owner(file.path):
                 yield soname
 
     def _check_versions(self, caller: Caller) -> None:
-        """Compare the versions that a file needs with those of the libraries found, as the loader does first."""
+        """Compare the versions that a file needs with those found, as the loader does."""
         # what a framework needs of glibc, the matrix states
         is_package = not self._framework.owns(self._subject)
         for soname, version in caller.elf.versions_by_library:
@@ -520,7 +534,7 @@ class _Process:
                 )
 
     def _named(self, name: str) -> Iterator[Caller]:
-        """Yield the loaded files with a soname, or of the library with a name: libnccl is libnccl.so.2."""
+        """Yield the loaded files with a soname, or of a library: libnccl is libnccl.so.2."""
         for soname, file in self.loaded.items():
             if file is not None and (
                 soname == name or soname.startswith((f"{name}.so", f"{name}-"))
@@ -564,7 +578,7 @@ _TESTS: Mapping[str, Callable[[Tuple[int, ...], Tuple[int, ...]], bool]] = {
 
 
 def _admits(requires: Sequence[str], name: str, release: str) -> bool:
-    """Tell whether requirements admit a release of a distribution, as far as their plain clauses say."""
+    """Return whether requirements admit a release, as far as their plain clauses say."""
     here = numbers(release.partition("+")[0])
     for line in requires:
         text, _, marker = line.partition(";")
@@ -582,7 +596,10 @@ def _admits(requires: Sequence[str], name: str, release: str) -> bool:
 
 
 def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple[str, str]]:
-    """Yield module and name of what a module takes whatever happens: not within try, if or a function."""
+    """Yield module and name of what a module takes whatever happens.
+
+    Not within try, if or a function.
+    """
     import ast  # only where a companion does not load
 
     try:
@@ -604,7 +621,10 @@ def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple
 
 
 def _resolve(named: str, level: int, module: str, *, is_package: bool) -> str:
-    """Return the whole name of what `from ..named import` names in a module; `level` counts the dots."""
+    """Return the whole name of the module that `from ..named import` names.
+
+    `level` counts the dots.
+    """
     if not level:
         return named
     parts = module.split(".")
@@ -620,7 +640,10 @@ def _dotted(node: Any) -> str:
 
 
 def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
-    """Yield how the names of a framework's own symbols begin: C functions; C++ functions, methods, type information."""
+    """Yield how the names of a framework's own symbols begin.
+
+    C functions; C++ functions, methods, type information.
+    """
     yield from row.functions
     for namespace in row.namespaces:
         for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN"):

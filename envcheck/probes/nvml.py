@@ -36,7 +36,7 @@ class NvmlReading(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether nvidia-smi could add nothing."""
+        """Return whether nvidia-smi could add nothing."""
         return self.driver_version.value is not None and self.gpus.value is not None
 
 
@@ -121,7 +121,10 @@ def make_error_fact(error: Mapping[str, Any], where: str) -> Fact[Any]:
 def make_field_fact(
     answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]
 ) -> Fact[Any]:
-    """Convert one field of the child's answer into a fact; `convert` raises or returns None for an invalid value."""
+    """Convert one field of the child's answer into a fact.
+
+    `convert` raises or returns None for an invalid value.
+    """
     value = answer.get(name)
     if isinstance(value, dict) and "error" in value:
         return make_error_fact(value, where)
@@ -162,7 +165,10 @@ def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
 
 
 def normalize_pci_address(text: str) -> str:
-    """Convert an address to the form of sysfs: "00000000:0A:00.0" and "0A:00.0" become "0000:0a:00.0"."""
+    """Convert an address to the form of sysfs.
+
+    "00000000:0A:00.0" and "0A:00.0" become "0000:0a:00.0".
+    """
     address = text.strip().lower()
     if address.count(":") == 1:
         address = "0000:" + address

@@ -27,7 +27,7 @@ _INTEL_GRAPHICS = "0000:00:02.0"  # where Intel's processors have theirs
 
 
 def collect_other_gpus(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
-    """Read the GPUs of AMD and Intel from PCI or Windows' registry, and Apple's from the processor that holds it.
+    """Read AMD's and Intel's GPUs from PCI or the registry, and Apple's from its processor.
 
     WSL shows the GPUs of Windows as one device without vendor and name.
     """
@@ -75,9 +75,10 @@ _DISPLAY_ADAPTERS = (
 
 
 def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
-    r"""Read the display adapters of other vendors in Windows' registry, by the names that their drivers give them.
+    r"""Read other vendors' adapters in Windows' registry, by their drivers' names.
 
-    Sample: 'HKEY_LOCAL_MACHINE\\SYSTEM\\…\\0000\n    DriverDesc    REG_SZ    AMD Radeon RX 7900 XTX\n'
+    Sample: 'HKEY_LOCAL_MACHINE\\SYSTEM\\…\\0000\n    DriverDesc    REG_SZ    AMD Radeon RX 7900
+    XTX\n'
     """
     done = host.run((REG, "query", _DISPLAY_ADAPTERS, "/s", "/v", "DriverDesc"), timeout=1.0)
     if not isinstance(done, Known):
@@ -119,7 +120,7 @@ def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> Othe
 
 
 def _find_name(host: Host, device: PciDevice, path: str) -> Fact[str]:
-    """Return the name that the driver amdgpu reads of the board, else the one in the system's table of PCI devices."""
+    """Return the board's name by amdgpu, else the one in the system's table."""
     text = (host.read_text(path, 256).value or "").strip()
     if text:
         return Known(text, Source("file", path, text))

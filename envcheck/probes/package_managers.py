@@ -24,7 +24,10 @@ PIP_KEYS = (
 
 
 def read_pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
-    """Return the options of pip install: from global, user and environment files, then PIP_* variables."""
+    """Return the options of pip install.
+
+    From global, user and environment files, then PIP_* variables.
+    """
     files = tuple(_list_pip_files(host))
     values, read, unread = _merge_files(host, files, parse_pip_configuration)
     for key in PIP_KEYS:
@@ -101,7 +104,7 @@ def remove_credentials(text: str) -> str:
 def _merge_files(
     host: Host, files: Tuple[str, ...], parse: Callable[[str], Mapping[str, str]]
 ) -> Tuple[Dict[str, str], List[str], Optional[Unknown]]:
-    """Return the values of configuration files, the files read, and why the last unreadable one could not be."""
+    """Return the values of configuration files, the files, and why the last was unreadable."""
     values: Dict[str, str] = {}
     read: List[str] = []
     unread: Optional[Unknown] = None
@@ -147,7 +150,10 @@ _DPKG_BYTES = 32 << 20  # a desktop with 5,000 packages has 8 MB
 
 
 def read_dpkg_packages(host: Host, name_pattern: str) -> Fact[Mapping[str, str]]:
-    """Return name -> version of the installed packages whose whole names match a pattern; known and empty for none."""
+    """Return name -> version of the installed packages whose whole names match a pattern.
+
+    Known and empty for none.
+    """
     text = host.read_text(DPKG_STATUS, _DPKG_BYTES)
     if not isinstance(text, Known):
         return text

@@ -95,7 +95,10 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
 
 
 def _describes_interpreter(answer: Mapping[str, Any]) -> bool:
-    """Tell whether a child's answer can be one of our script's: any program may answer in its place."""
+    """Return whether a child's answer can be one of our script's.
+
+    Any program may answer in its place.
+    """
     if not isinstance(answer.get("version"), str):
         return False
     if "distributions" not in answer:  # Python 2, which says no more than its version
@@ -110,7 +113,10 @@ def _type_of(field: str) -> type:
 
 
 def _describe_no_environment(choice: PythonChoice) -> PythonFacts:
-    """State the interpreter that runs this program, which a plan can start from, and that nothing is installed."""
+    """State the interpreter that runs this program, with nothing installed.
+
+    A plan can start from it.
+    """
     absent: Fact[Any] = choice.executable
     facts: Dict[str, Any] = dict.fromkeys((*_ANSWER_KEYS, *_INSTALLATION_FIELDS), absent)
     if isinstance(choice.answer, Known):
@@ -248,7 +254,10 @@ _LIBSTDCXX = "libstdc++.so.6"
 
 
 def find_libstdcxx(host: Host, installed: Installation) -> Tuple[Fact[str], Fact[str]]:
-    """Return the path of the copy that Python loads and its newest GLIBCXX version: conda's, else the system's."""
+    """Return the path and newest GLIBCXX of the copy that Python loads.
+
+    It is conda's, else the system's.
+    """
     if host.system != "linux":
         absent = Absent((f"{_LIBSTDCXX} on {host.system}",))
         return absent, absent

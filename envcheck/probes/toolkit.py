@@ -1,4 +1,4 @@
-"""Find every CUDA Toolkit on the machine, read its versions, and find which one PATH and variables choose."""
+"""Find every CUDA Toolkit, its versions, and the one that PATH and variables choose."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def find_debian_place(host: Host) -> Optional[Place]:
 
 
 def list_roots_on_library_path(host: Host) -> Tuple[str, ...]:
-    """Return the folders whose lib64, lib or targets/*/lib folder is on LD_LIBRARY_PATH, as written."""
+    """Return the folders with a library folder on LD_LIBRARY_PATH, as written."""
     roots = []
     for folder in list_folders_in(host, "LD_LIBRARY_PATH"):
         match = re.search(
@@ -562,7 +562,10 @@ def parse_profile_bindir(text: str) -> Optional[str]:
 
 
 def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
-    """Resolve an argument of -ccbin: the path of a compiler, the folder of a gcc, or a name on PATH."""
+    """Resolve an argument of -ccbin.
+
+    The path of a compiler, the folder of a gcc, or a name on PATH.
+    """
     if "/" not in chosen and "\\" not in chosen:
         path = host.find_program(chosen)
         if isinstance(path, Known):
@@ -599,7 +602,10 @@ def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
 
 
 def collect_toolkits(host: Host) -> ToolkitFacts:
-    """Read every toolkit from its files; run nvcc only where the files have no version, and the one on PATH."""
+    """Read every toolkit from its files.
+
+    Run nvcc only where the files have no version, and the one on PATH.
+    """
     on_path = _find_nvcc_on_path(host)
     installs = [
         install
@@ -670,7 +676,10 @@ def _read_place(host: Host, place: Place) -> Optional[ToolkitInstall]:
 def _run_programs(
     host: Host, on_path: NvccOnPath, installs: List[ToolkitInstall], compiler: Fact[str]
 ) -> Tuple[List[ToolkitInstall], Fact[str]]:
-    """Run the nvccs and the host compiler at once; return the installs with versions, and the compiler's version."""
+    """Run the nvccs and the host compiler at once.
+
+    Return the installs with versions, and the compiler's version.
+    """
     programs = {install.root: _find_nvcc_to_run(install, on_path) for install in installs}
     commands: Dict[str, Tuple[str, ...]] = {
         root: (path, "--version") for root, path in programs.items() if path
@@ -724,7 +733,10 @@ def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]
 
 
 def _choose_version(install: ToolkitInstall) -> Fact[str]:
-    """Choose the best reading: nvcc itself, then the toolkit's files, then the name of a library."""
+    """Choose the best reading.
+
+    nvcc itself, then the toolkit's files, then the name of a library.
+    """
     cudart = read_cudart_version(install.cudart_path)
     readings = (install.nvcc_release, install.version_file, install.header_version, cudart)
     for fact in readings:

@@ -1,7 +1,10 @@
-"""The one place that says what to do: it writes the fix of a finding for the place where it is typed.
+"""The one place that says what to do.
 
-A record of `envcheck.model.fixes` is written by the function that is registered for its kind. Rows of
-data/advice/remedies.json say what to do about messages of logs, and about findings of which nothing more is known.
+It writes the fix of a finding for the place where it is typed.
+
+A record of `envcheck.model.fixes` is written by the function that is registered for its kind. Rows
+of data/advice/remedies.json say what to do about messages of logs, and about findings of which
+nothing more is known.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ def writes(*kinds: type[Fix]) -> Callable[[W], W]:
 
 
 def write_fix(fix: Fix, situation: Situation) -> Remedy | None:
-    """Write a fix for a machine, without a look at its system; None where there is nothing to type or to say."""
+    """Write a fix for a machine, without a look at its system.
+
+    Return None where there is nothing to type or to say.
+    """
     if isinstance(fix, Advise):
         return Remedy(fix.sentence)
     return find_writer(type(fix))(situation, fix)
@@ -55,7 +61,10 @@ def find_writer(kind: type[Fix]) -> Callable[[Situation, Any], Remedy | None]:
 
 
 def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None:
-    """Return the remedy that the fix of a finding becomes on a machine; None where nothing is known."""
+    """Return the remedy that the fix of a finding becomes on a machine.
+
+    Return None where nothing is known.
+    """
     from envcheck.remedies.rows import RuleValues, build_general_remedy, build_special_remedy
 
     row = fix if isinstance(fix, FollowRow) else FollowRow()
@@ -98,7 +107,10 @@ def _load(name: str) -> Any:
 def find_install(
     context: Context, text: str, version: str, cuda: str | None
 ) -> SourceInstall | None:
-    """Choose how a package that is published as source only comes beside a torch; None where it does not."""
+    """Choose how a package that is published as source only comes beside a torch.
+
+    Return None where it does not.
+    """
     found: SourceInstall | None = _load("extensions").find_install(context, text, version, cuda)
     return found
 

@@ -22,7 +22,10 @@ from envcheck.remedies.situation import PLAIN_FILE, Situation
 
 @writes(InstallCudaLibraries)
 def install_cuda_libraries(situation: Situation, fix: InstallCudaLibraries) -> Remedy | None:
-    """Install them from the index of the framework's build; where none are named, a build that brings its own."""
+    """Install them from the index of the framework's build.
+
+    Where none are named, a build that brings its own.
+    """
     if not fix.requirements:
         return _install_build_with_libraries(situation, fix.framework)
     steps = situation.install(*fix.requirements, index=fix.index)
@@ -49,7 +52,7 @@ def activate_environment(situation: Situation, _: StartActivated) -> Remedy:
 
 @writes(ExposeCudaWheels)
 def expose_cuda_wheels(situation: Situation, fix: ExposeCudaWheels) -> Remedy:
-    """Link the libraries into a folder that is searched, else put the wheels' folders on the loader's path."""
+    """Link the libraries where the framework looks, else add their folders to the path."""
     alternatives: tuple[Alternative, ...] = ()
     if fix.requirement:
         summary = f"Install {fix.requirement}, which finds them."
@@ -64,7 +67,7 @@ def expose_cuda_wheels(situation: Situation, fix: ExposeCudaWheels) -> Remedy:
 
 
 def _link_libraries(situation: Situation, fix: ExposeCudaWheels) -> tuple[LinkFile, ...]:
-    """Link libraries into a folder that a framework looks in, by paths that hold wherever the environment lies."""
+    """Link libraries by paths that hold wherever the environment lies."""
     reached, paths = fix.reached, fix.links
     if (
         not reached

@@ -1,4 +1,7 @@
-"""What to do about the driver: its release, kernel module, libraries, device nodes, services and containers."""
+"""What to do about the driver.
+
+Its release, kernel module, libraries, device nodes, services and containers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What to do about an environment's files: what an installation left, and what comes in from outside."""
+"""What to do about an environment's files.
+
+What an installation left, and what comes in from outside.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ _PROGRAM_SHELL = "in the program's shell"
 
 @writes(SettleInstallation)
 def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
-    """Finish it by its journal; without one nobody knows what else was wanted, and what is there is repaired."""
+    """Finish it by its journal.
+
+    Without one nobody knows what else was wanted, and what is there is repaired.
+    """
     folder = ("--env", fix.folder) if fix.folder else ()
     if fix.lacks_journal:
         complete = RunEnvcheck(

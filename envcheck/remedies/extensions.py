@@ -1,4 +1,7 @@
-"""What to do about compiled packages beside a framework: the built file that fits, or a build that can work here."""
+"""What to do about compiled packages beside a framework.
+
+The built file that fits, or a build that can work here.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ from envcheck.rules.described_machine import capabilities
 
 
 def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild | None:
-    """Describe what a file must be built for to load beside a torch here; None where that is not known."""
+    """Describe what a file must be built for to load beside a torch here.
+
+    Return None where that is not known.
+    """
     python, libc = context.facts.python.version.value, context.facts.host.libc_version
     if (
         not python
@@ -72,7 +78,7 @@ def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild 
 def find_install(
     context: Context, text: str, version: str, cuda: str | None, *, compiles: bool = True
 ) -> SourceInstall | None:
-    """Choose the built file of a package for a torch, or a build of it where that may compile; None for neither."""
+    """Choose a package's built file for a torch, or a build of it; None for neither."""
     if find_obstacle(context, text, version, cuda):
         return None
     return _use_file(context, text, version, cuda) or _use_sources(
@@ -219,7 +225,10 @@ def _install_nvcc(situation: Situation, cuda: str) -> tuple[Action, ...]:
 
 
 def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
-    """Install, or name to nvcc, a host compiler that it accepts; () where the one that is there will do."""
+    """Install, or name to nvcc, a host compiler that it accepts.
+
+    Return () where the one that is there will do.
+    """
     gcc, row = situation.facts.compilers.gcc_version, situation.matrix.toolkit(cuda)
     if isinstance(gcc, Absent):
         return install_anywhere(situation, "compiler-for-python", "Install a C++ compiler.")[0]
@@ -288,7 +297,7 @@ def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str
 
 @writes(RebuildExtension)
 def rebuild_extension(situation: Situation, fix: RebuildExtension) -> Remedy | None:
-    """Install the build of an extension that was made for the installed framework, or build it against that."""
+    """Install an extension's build for the installed framework, or build it."""
     return (
         install_projects_build(situation, InstallProjectsBuild(fix.name))
         or _install_fitting_pair(situation, fix.name)
@@ -334,7 +343,10 @@ def _rebuild(situation: Situation, name: str) -> Remedy:
 
 @writes(InstallProjectsBuild)
 def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> Remedy | None:
-    """Install the file that its project built for the framework that is there; where there is none, build it."""
+    """Install the file that its project built for the framework that is there.
+
+    Where there is none, build it.
+    """
     name, context = fix.name, situation.context
     if not source_package(name):
         return None
@@ -378,7 +390,7 @@ def _install_again(situation: Situation, found: SourceInstall) -> tuple[Action, 
 
 
 def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
-    """Install the release of a package that goes with the framework that is there, or a pair that goes together."""
+    """Install the release of a package that fits the framework, or a fitting pair."""
     build = next((item for item in situation.builds if item.traits.cuda.hosts_extensions), None)
     row = build.release if build else None
     if row is None or build is None:
@@ -412,7 +424,7 @@ def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
 
 @writes(MatchCudaOfPackage)
 def match_cuda_of_package(situation: Situation, fix: MatchCudaOfPackage) -> Remedy | None:
-    """Install the build of the framework for the companion's CUDA, or the companion's for the framework's."""
+    """Install the framework for the companion's CUDA, or the companion for its own."""
     found = install_projects_build(situation, InstallProjectsBuild(fix.name))
     if found:
         return found

@@ -141,7 +141,7 @@ def _install_wsl(framework: str) -> RunCommand:
 
 @writes(InstallCudaBuild)
 def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | None:
-    """Install it through conda where conda chose the build, else the one for this Python and driver."""
+    """Install it through conda where conda chose the build, else what fits."""
     name = fix.framework
     if name not in framework_names():
         return None
@@ -176,7 +176,7 @@ def _install_condas_build(situation: Situation, name: str) -> Remedy:
 
 
 def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tuple[Action, ...]:
-    """Install the CUDA build of the release that a log names, for the CUDA that it names, else the one that fits."""
+    """Install the CUDA build that a log names, else the one that fits."""
     build = situation.build(name)
     steps: tuple[Action, ...] = ()
     release = build.version if build else ""
@@ -215,7 +215,7 @@ def _install_gpu_build(situation: Situation, build: Build, installed: tuple[str,
 
 
 def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
-    """Install a CUDA build from the framework's own index, whose versions have labels such as +cu126."""
+    """Install a CUDA build from the framework's own index, with a label such as +cu126."""
     name, title = build.framework, identity(build.framework).title
     version, variant = choose_variant(situation.context, name, build.version)
     if not variant:

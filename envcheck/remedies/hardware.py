@@ -1,4 +1,4 @@
-"""What to do about the GPU, the CPU, and what is busy, split, hidden or limited on GPUs that work."""
+"""What to do about GPU and CPU, and about GPUs that are busy, split or hidden."""
 
 from __future__ import annotations
 
@@ -206,7 +206,10 @@ def compile_with_older_toolkit(situation: Situation, fix: CompileWithOlderToolki
 
 
 def _find_first_toolkit(situation: Situation, capability: str, default: str) -> str:
-    """Return the first CUDA with code for a GPU: of its own capability, or of a lower one of the same major."""
+    """Return the first CUDA with code for a GPU.
+
+    Of its own capability, or of a lower one of the same major.
+    """
     rows = [row for row in situation.matrix.architectures() if row.first_toolkit and not row.tegra]
     family = [row for row in rows if major(row.compute_capability) == major(capability)]
     candidates = [row for row in family if Version(row.compute_capability) <= Version(capability)]
@@ -216,7 +219,7 @@ def _find_first_toolkit(situation: Situation, capability: str, default: str) -> 
 
 
 def _find_first_labelled_release(situation: Situation, name: str, cuda: str) -> str:
-    """Return the oldest release that a framework's own index has for a CUDA or a newer one; "" without an index."""
+    """Return the oldest release on a framework's own index for a CUDA or newer, or ""."""
     oldest = ""
     for version in situation.matrix.versions(name) if name and identity(name).index else ():
         row = situation.matrix.release(name, version, "linux_x86_64")
@@ -250,7 +253,7 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
 
 
 def _name_newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
-    """Name the oldest release after this one that has machine code for a new GPU, and the newest."""
+    """Name the oldest release with machine code for a new GPU, and the newest."""
     releases = [
         row
         for row in _list_supporting_releases(situation, build, capability)
@@ -304,7 +307,10 @@ def _is_after(row: FrameworkRelease, build: Build) -> bool:
 def _list_supporting_releases(
     situation: Situation, build: Build, capability: str
 ) -> list[FrameworkRelease]:
-    """List the CUDA releases for this Python with machine code for a GPU, newest first; withdrawn names left out."""
+    """List the CUDA releases for this Python with code for a GPU, newest first.
+
+    Withdrawn names are left out.
+    """
     context, matrix = situation.context, situation.matrix
     rows = matrix.releases(build.framework, context.platform)
     usable = (
@@ -364,7 +370,10 @@ def power_cycle_gpu(_: Situation, __: PowerCycleGpu) -> Remedy:
 
 @dataclass
 class Xid:
-    """One error of NVIDIA's catalogue: what it means, what to do at once, and what where it comes back."""
+    """One error of NVIDIA's catalogue.
+
+    What it means, what to do at once, and what where it comes back.
+    """
 
     code: int
     name: str
@@ -495,7 +504,7 @@ def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy 
 
 
 def _needs_no_avx(situation: Situation) -> bool:
-    """Tell whether the processor is known to have AVX, or is one whose programs use none."""
+    """Return whether the processor is known to have AVX, or is one whose programs use none."""
     host = situation.facts.host
     return "avx" in (host.cpu_flags.value or ()) or host.architecture.value in ("aarch64", "arm64")
 
@@ -503,7 +512,10 @@ def _needs_no_avx(situation: Situation) -> bool:
 def _find_last_without(
     situation: Situation, framework: str, flags: set[str]
 ) -> FrameworkRelease | None:
-    """Return the last release before the first that needs these instructions; None where that is not known."""
+    """Return the last release before the first that needs these instructions.
+
+    Return None where that is not known.
+    """
     rows = situation.matrix.releases(framework, situation.context.platform)
     first = min(
         (Version(row.version) for row in rows if flags & set(row.cpu_features)), default=None

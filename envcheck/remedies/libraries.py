@@ -1,4 +1,7 @@
-"""What to do about what frameworks load beside the toolkit: cuDNN, TensorRT, and libraries of the system."""
+"""What to do about what frameworks load beside the toolkit.
+
+CuDNN, TensorRT, and libraries of the system.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,10 @@ def _install_wheel(
 
 
 def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
-    """Return the requirement of the very cuDNN that a build asks for: nvidia-cudnn-cu12==9.1.0.70; "" for none."""
+    """Return the requirement of the cuDNN that a build asks for, or "".
+
+    It is such as nvidia-cudnn-cu12==9.1.0.70.
+    """
     wheels = build.release.cuda_wheels if build is not None and build.release else ()
     return next((item for item in wheels if item.startswith(f"{wheel}==")), "")
 
@@ -150,13 +156,13 @@ def _find_pinned_wheel(build: Build | None, wheel: str) -> str:
 def _list_releases_with_cudnn(
     situation: Situation, fix: InstallCudnn, cudnn: str
 ) -> list[FrameworkRelease]:
-    """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
+    """List the releases that load a cuDNN of this major from outside, newest first."""
     rows = gpu_rows(situation.context, fix.framework) if fix.framework else ()
     return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
 
 
 def _finds_wheels(situation: Situation, fix: InstallCudnn, cudnn: str) -> bool:
-    """Tell whether every release that may be meant finds the cuDNN of a wheel."""
+    """Return whether every release that may be meant finds the cuDNN of a wheel."""
     rows = _list_releases_with_cudnn(situation, fix, cudnn)
     return bool(rows) and all(row.finds_cuda_wheels for row in rows)
 
@@ -164,7 +170,10 @@ def _finds_wheels(situation: Situation, fix: InstallCudnn, cudnn: str) -> bool:
 def _find_cuda_of_cudnn(
     situation: Situation, fix: InstallCudnn, build: Build | None, cudnn: str
 ) -> tuple[int, ...]:
-    """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
+    """Return the CUDA major that the newest release with this cuDNN goes with.
+
+    Return () where a build is known, or none.
+    """
     rows = _list_releases_with_cudnn(situation, fix, cudnn) if build is None else []
     return numbers(rows[0].cuda or "")[:1] if rows else ()
 
@@ -262,7 +271,7 @@ def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy 
 
 
 def _is_published(situation: Situation, wheel: str) -> bool:
-    """Tell whether a wheel of that name exists: some release of a framework asks for it."""
+    """Return whether a wheel of that name exists: some release of a framework asks for it."""
     pinning = (item.name for item in identities() if item.cuda.pins_cudnn)
     asking = (
         row

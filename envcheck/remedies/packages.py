@@ -39,7 +39,7 @@ def install_requirements(situation: Situation, fix: InstallRequirements) -> Reme
 
 @writes(RestoreRequirements)
 def restore_requirements(situation: Situation, fix: RestoreRequirements) -> Remedy:
-    """Install what a distribution requires, in releases that the other installed packages admit, too."""
+    """Install a distribution's requirements in releases that the others admit."""
     rival, requirements = _fit_installed(situation, (fix.owner, *fix.others))
     if rival:
         return Remedy(rival)
@@ -72,7 +72,7 @@ def _fit_installed(situation: Situation, texts: tuple[str, ...]) -> tuple[str, t
 
 
 def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
-    """Bound a requirement by what installed packages require that are well now, and name who refuses all of it."""
+    """Bound a requirement by what working packages require, and name who refuses it."""
     name = name_of(text)
     specifier = text.removeprefix(name)
     installed = situation.context.distributions.get(name)
@@ -126,7 +126,10 @@ def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | N
 def _keep_dependant(
     situation: Situation, framework: str, label: str, installed: Distribution
 ) -> Remedy | None:
-    """Install the framework's newest release that an installed companion was made for; None where none is known."""
+    """Install the framework's newest release that an installed companion was made for.
+
+    Return None where none is known.
+    """
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
     minor = major_minor(situation.facts.python.version.value or "")
@@ -157,7 +160,7 @@ def _keep_dependant(
 def _list_dependants(
     situation: Situation, framework: str, version: str, name: str
 ) -> list[FrameworkRelease]:
-    """List the releases of a companion, or of one with the same module, that go with a framework's, newest first."""
+    """List the companion releases that go with a framework's, newest first."""
     matrix = situation.matrix
     row = companion_row(name)
     platform = situation.context.platform

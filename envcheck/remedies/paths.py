@@ -1,4 +1,7 @@
-"""What to do about what is found first: the folders of the loader's path, and the toolkit that builds use."""
+"""What to do about what is found first.
+
+The folders of the loader's path, and the toolkit that builds use.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def add_to_library_path(situation: Situation, fix: AddToLibraryPath) -> Remedy:
 
 @writes(RemoveFromLibraryPath)
 def remove_from_library_path(situation: Situation, fix: RemoveFromLibraryPath) -> Remedy | None:
-    """Take folders off the variable as it was read, and show the line that sets it; None where none is known."""
+    """Take folders off the variable as it was read, and show the line that sets it.
+
+    Return None where none is known.
+    """
     named = fix.named or " and ".join(fix.folders)
     reason = f"; {fix.unneeded_by} needs none of them" if fix.unneeded_by else ""
     summary = f"Remove {named} from LD_LIBRARY_PATH where it is set{reason}."

@@ -1,4 +1,7 @@
-"""The remedies of data/advice/remedies.json: what to do about a case, filled with the values of a log or a rule."""
+"""The remedies of data/advice/remedies.json.
+
+What to do about a case, filled with the values of a log or a rule.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ _LIST_PLACEHOLDER = "{pids}"  # stands for several words
 
 
 class RowValues(Protocol):
-    """What chooses a row and fills its {names}: the values of a log's messages, or those of a rule's `FollowRow`."""
+    """What chooses a row and fills its {names}.
+
+    The values of a log's messages, or those of a rule's `FollowRow`.
+    """
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -82,7 +88,10 @@ class RuleValues:
 
 @dataclass
 class FamilyPackages:
-    """What the package manager of the distribution installs; data/advice/system_packages.json has the names."""
+    """What the distribution's package manager installs.
+
+    data/advice/system_packages.json has the names.
+    """
 
     what: str
     purpose: str
@@ -145,7 +154,7 @@ class RemedyRow:
 
     @property
     def is_special(self) -> bool:
-        """Tell whether the row is for one case of the finding."""
+        """Return whether the row is for one case of the finding."""
         return bool(self.cases or self.where)
 
     @property
@@ -260,7 +269,7 @@ class _Filler:
     def actions(
         self, rows: Iterable[ActionRow]
     ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
-        """Make the actions; what a package manager installs comes with how other distributions have it."""
+        """Make the actions; a package manager's come with those of other distributions."""
         actions_found: list[Action] = []
         elsewhere: list[Alternative] = []
         for row in rows:

@@ -1,4 +1,7 @@
-"""What a remedy is made for: the facts of a machine, read or stated by a log, and what they mean for commands."""
+"""What a remedy is made for.
+
+The facts of a machine, read or stated by a log, and what they mean for commands.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +80,18 @@ _STATED = {"--python", "--driver", "--gpu"}
 
 
 class Situation:
-    """A machine that remedies are made for; `stated` holds the options with which `envcheck plan` plans for a log's."""
+    """A machine that remedies are made for.
+
+    `stated` holds the options with which `envcheck plan` plans for a log's.
+    """
 
     def __init__(
         self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False
     ) -> None:
-        """Hold the facts, the matrix and the goal; `from_log`: they were stated by a log of a machine elsewhere."""
+        """Hold the facts, the matrix and the goal.
+
+        `from_log`: they were stated by a log of a machine elsewhere.
+        """
         self.context, self.matrix, self.facts = context, context.matrix, context.facts
         self.plan_options, self.from_log = stated, from_log
 
@@ -93,7 +102,10 @@ class Situation:
 
     @cached_property
     def family(self) -> str:
-        """Name whose commands fit: a distribution's, wsl, windows, macos, container, jetson or other."""
+        """Name whose commands fit.
+
+        A distribution's, wsl, windows, macos, container, jetson or other.
+        """
         host = self.facts.host
         if self.os in ("windows", "darwin"):
             return WINDOWS if self.os == "windows" else MACOS
@@ -105,14 +117,14 @@ class Situation:
 
     @cached_property
     def distribution(self) -> str:
-        """Name the family of the Linux distribution itself, by its ID, then by what it says it is like."""
+        """Name the family of the Linux distribution, by its ID, then by ID_LIKE."""
         host = self.facts.host
         names = [host.distribution_id.value or "", *(host.distribution_like.value or "").split()]
         return next((_FAMILIES[name] for name in names if name in _FAMILIES), OTHER)
 
     @property
     def is_distribution_known(self) -> bool:
-        """Tell whether the Linux distribution was read or stated, whichever it is."""
+        """Return whether the Linux distribution was read or stated, whichever it is."""
         return bool(self.facts.host.distribution_id.value)
 
     @property
@@ -122,17 +134,17 @@ class Situation:
 
     @property
     def sudo(self) -> bool:
-        """Tell whether a command that needs root needs sudo."""
+        """Return whether a command that needs root needs sudo."""
         return self.os != "windows" and self.facts.host.is_root.value is not True
 
     @property
     def in_container(self) -> bool:
-        """Tell whether this is a container."""
+        """Return whether this is a container."""
         return bool(self.facts.host.container.value)
 
     @property
     def has_conda(self) -> bool:
-        """Tell whether the environment is conda's."""
+        """Return whether the environment is conda's."""
         return self.facts.python.kind.value == "conda"
 
     @property
@@ -173,7 +185,9 @@ class Situation:
     def install(
         self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
     ) -> tuple[Action, ...]:
-        """Install requirements, with what must come first: an environment, or pip; () where one is not plain.
+        """Install requirements, with what must come first.
+
+        An environment, or pip; () where one is not plain.
 
         Raises ValueError for a package index other than PyTorch's own.
         """
@@ -202,7 +216,9 @@ class Situation:
     def reinstall(
         self, *pins: str, modules: str = "", without_record: bool = False
     ) -> tuple[Action, ...]:
-        """Install releases such as torch==2.2.2+cpu again, each from the index of its label; () where one is not plain.
+        """Install releases such as torch==2.2.2+cpu again, each from the index of its label.
+
+        Return () where one is not plain.
 
         `modules`: those whose import shows that it worked.
         """
@@ -270,7 +286,10 @@ class Situation:
         return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
     def leave_out(self, variable: str, *folders: str) -> tuple[Action, ...]:
-        """Take folders off a variable that was read; () where it names none of them, or what cannot be typed."""
+        """Take folders off a variable that was read.
+
+        Return () where it names none of them, or what cannot be typed.
+        """
         separator = ";" if self.os == "windows" else ":"
         entries = [
             each for each in self.context.environment.get(variable, "").split(separator) if each
@@ -300,7 +319,9 @@ class Situation:
         capability: str = "",
         newest: bool = False,
     ) -> tuple[Action, ...]:
-        """Install a framework's CUDA build by pip's own command; () where none is known for this machine.
+        """Install a framework's CUDA build by pip's own command.
+
+        Return () where none is known for this machine.
 
         For a log: `envcheck plan` would plan for the machine where it is typed.
         """
@@ -330,7 +351,10 @@ class Situation:
 
     @property
     def _knows_cuda(self) -> bool:
-        """Return whether it is known which CUDA a build must have; on Windows a CUDA index is always needed."""
+        """Return whether it is known which CUDA a build must have.
+
+        On Windows a CUDA index is always needed.
+        """
         driver = self.facts.driver
         facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
         return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"
@@ -338,7 +362,10 @@ class Situation:
     def plan_command(
         self, framework: str, requirement: str = "", purpose: str = ""
     ) -> tuple[Action, ...]:
-        """Name the command that plans for this machine; () for a log that leaves open what the plan depends on."""
+        """Name the command that plans for this machine.
+
+        Return () for a log that leaves open what the plan depends on.
+        """
         target = framework
         if requirement and is_requirement(requirement):
             target = requirement
@@ -350,7 +377,7 @@ class Situation:
 
 
 def find_last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
-    """Return the last release with a CUDA build for a platform, where CUDA builds go on for Linux; "" else."""
+    """Return the last CUDA build for a platform, where Linux has newer ones; "" else."""
     last_here, last_on_linux = (
         _find_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64")
     )

@@ -229,7 +229,10 @@ def install_driver(situation: Situation, floor: str = "", *, exact: bool = False
 def _install_driver_anywhere(
     situation: Situation, driver: str, branch: str, required: str
 ) -> Remedy:
-    """Install a driver where a log does not state the distribution: on Ubuntu first, then on the others."""
+    """Install a driver where a log does not state the distribution.
+
+    On Ubuntu first, then on the others.
+    """
     first = _list_driver_steps(situation, UBUNTU, branch, required)
     others = (
         Alternative(f"On {name}:{_describe_repository(family, steps)}", steps)
@@ -249,7 +252,10 @@ def _describe_repository(family: str, steps: tuple[Action, ...]) -> str:
 
 
 def _propose_driver(situation: Situation, floor: str) -> str:
-    """Name the newest branch that drives the GPUs, with the lowest driver that does; the lowest where none is known."""
+    """Name the newest branch that drives the GPUs, with the lowest driver that does.
+
+    The lowest where none is known.
+    """
     newest = newest_branch(situation.context) if floor and situation.context.gpus else ""
     if not newest or numbers(newest) < numbers(floor)[:1]:
         return f" {floor} or newer" if floor else ""
@@ -286,7 +292,10 @@ _NOTES = {
 def _list_driver_steps(
     situation: Situation, family: str, branch: str, required: str
 ) -> tuple[Action, ...]:
-    """List the package manager's steps; only Ubuntu and NVIDIA's own repository keep old branches."""
+    """List the package manager's steps.
+
+    Only Ubuntu and NVIDIA's own repository keep old branches.
+    """
     purpose = "install the driver"
     if family == UBUNTU:
         refresh = RefreshPackageLists(situation.sudo, "read the package lists")
@@ -326,7 +335,10 @@ def _install_dnf_module(situation: Situation, stream: str) -> RunCommand:
 
 
 def has_dnf_modules(situation: Situation) -> bool:
-    """Tell whether dnf has modules there; Amazon Linux numbers its releases by years and is not judged by them."""
+    """Return whether dnf has modules there.
+
+    Amazon Linux numbers its releases by years and is not judged by them.
+    """
     major = situation.distribution_version.partition(".")[0]
     is_year = len(major) > len("99")
     return not (
@@ -335,7 +347,10 @@ def has_dnf_modules(situation: Situation) -> bool:
 
 
 def _is_debian_driver_sufficient(situation: Situation, required: str) -> bool:
-    """Tell whether Debian's own driver is new enough; where its release is not known, it may be."""
+    """Return whether Debian's own driver is new enough.
+
+    Where its release is not known, it may be.
+    """
     debian_driver = system_packages().drivers.get(situation.distribution_version, "")
     floor = DRIVER_RELEASE.search(required)
     return not debian_driver or not floor or numbers(debian_driver) >= numbers(floor.group())
@@ -358,7 +373,10 @@ def install_packages(
 
 
 def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
-    """Install something with the package manager of this distribution; () where it has none of it."""
+    """Install something with the package manager of this distribution.
+
+    Return () where it has none of it.
+    """
     if situation.os == "linux":
         return _install(situation, situation.distribution, what, purpose, **values)
     return ()
@@ -367,7 +385,10 @@ def install(situation: Situation, what: str, purpose: str, **values: str) -> tup
 def install_anywhere(
     situation: Situation, what: str, purpose: str, **values: str
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
-    """Install something on a Linux whose distribution may not be known: Debian's way, and the others' instead."""
+    """Install something on a Linux whose distribution may not be known.
+
+    Debian's way, and the others' instead.
+    """
     if situation.is_distribution_known:
         return install(situation, what, purpose, **values), ()
     names = system_packages().called
@@ -493,9 +514,12 @@ def _install_compiler_anywhere(situation: Situation, major: int) -> Remedy:
 def _choose_compiler(
     situation: Situation, lowest: int, highest: int
 ) -> tuple[int, str, tuple[Action, ...]]:
-    """Choose the newest GCC within bounds that the distribution has beside its own; the highest where none is known.
+    """Choose the newest GCC within bounds that the distribution has beside its own.
 
-    Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
+    The highest where none is known.
+
+    Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has
+    none.
     """
     family, compilers = situation.distribution, system_packages().compilers
     by_release = compilers.released.get(family, {})

@@ -1,4 +1,7 @@
-"""What to do about CUDA beside a framework: toolkit, cuDNN, TensorRT, host compiler, loader paths, extensions."""
+"""What to do about CUDA beside a framework.
+
+Toolkit, cuDNN, TensorRT, host compiler, loader paths, extensions.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,10 @@ _DOCTOR = RunEnvcheck(("doctor",), "shows the CUDA that the build needs, and the
 def _list_releases_by_cuda(
     situation: Situation, framework: Framework, lines: tuple[str, ...]
 ) -> list[str]:
-    """Name the releases of a framework for each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
+    """Name the releases of a framework for each CUDA line, newest first.
+
+    CUDA 11.0 for TensorFlow 2.4.
+    """
     # The first release of each minor stands for all of it: its patches are for the same CUDA and
     # fewer platforms.
     first = {major_minor(version): version for version in situation.matrix.versions(framework.name)}
@@ -163,7 +169,7 @@ def install_build_toolkit(
 def install_toolkit(
     situation: Situation, version: str, *, compiles: bool
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
-    """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it; and the other ways."""
+    """Install a CUDA line from NVIDIA's repository and point at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
         check = Show(
             ("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT
@@ -202,7 +208,10 @@ def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> t
 
 
 def find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
-    """Install the libraries of a CUDA line with conda: one package, or many beside one that fixes the line."""
+    """Install the libraries of a CUDA line with conda.
+
+    One package, or many beside one that fixes the line.
+    """
     toolkit_builds = situation.matrix.conda_builds("cudatoolkit")
     version_builds = situation.matrix.conda_builds("cuda-version")
     channels = [row.channel for row in toolkit_builds if cuda in row.cuda]
@@ -231,7 +240,7 @@ def _find_installed(situation: Situation) -> str:
 def _name_release_for_installed(
     situation: Situation, fix: InstallToolkit
 ) -> tuple[Alternative, ...]:
-    """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
+    """Name the framework release for the CUDA that is there, and its command."""
     line = _find_installed(situation) if situation.from_log else ""
     if not line or not fix.framework:
         return ()
@@ -284,7 +293,10 @@ def install_matching_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
 
 
 def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summary: str) -> Remedy:
-    """Install nvcc with ptxas and libdevice: as the wheel a build asks for, else from NVIDIA's repository."""
+    """Install nvcc with ptxas and libdevice.
+
+    As the wheel a build asks for, else from NVIDIA's repository.
+    """
     wheels = build.release.cuda_wheels if build and build.release else ()
     wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
     if wheel:
@@ -324,7 +336,7 @@ def name_libdevice(_: Situation, fix: NameLibdevice) -> Remedy:
 
 
 def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
-    """Link a libdevice that lies elsewhere in its toolkit, as in conda's cudatoolkit, to where XLA looks below it."""
+    """Link a libdevice, such as conda's, to where XLA looks in its toolkit."""
     folder = f"{root}/nvvm/libdevice"
     if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):
         return ()

@@ -59,7 +59,10 @@ class Table:
 
 @dataclass
 class Layer:
-    """What a machine has of one layer; `meets` says what it and the layers below ask of each other."""
+    """What a machine has of one layer.
+
+    `meets` says what it and the layers below ask of each other.
+    """
 
     name: str
     text: str
@@ -141,7 +144,10 @@ class Section:
 
 @dataclass
 class Check:
-    """Something that was tried; `outcome` is passed, failure (it is wrong), error (undetermined) or skipped."""
+    """Something that was tried.
+
+    `outcome` is passed, failure (it is wrong), error (undetermined) or skipped.
+    """
 
     suite: str
     classname: str
@@ -205,6 +211,9 @@ def format_evidence(item: Evidence, *, is_short: bool = False) -> str:
 
 
 def type_command(action: Action, system: str, *, is_told: bool = True) -> Command:
-    """Write an action as it is typed on a system; without its purpose where that is said already."""
+    """Write an action as it is typed on a system.
+
+    Without its purpose where that is said already.
+    """
     purpose = action.purpose_on(system) if is_told else ""
     return Command(action_line(action, system), purpose, action_line(action, system, folded=True))

@@ -25,7 +25,10 @@ _SHOWN_OF_A_LINE = 110
 def describe_explanation(
     reading: Reading, *, verbose: bool = False, quiet: bool = False
 ) -> Document:
-    """Describe an explanation; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
+    """Describe an explanation.
+
+    `quiet` leaves the verdict and its cause, `verbose` lists every known line.
+    """
     report, event = reading.report, find_decisive_event(reading)
     matter = None
     if event:
@@ -129,7 +132,10 @@ def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Sho
 
 
 def _is_rival(finding: Finding) -> bool:
-    """Say whether a finding is another cause that fits the lines of the main one; not one about an unread fact."""
+    """Say whether a finding is another cause that fits the lines of the main one.
+
+    Not one about an unread fact.
+    """
     return finding.verdict == UNDETERMINED and UNREAD_FACTS not in catalogue()[finding.id].parts
 
 

@@ -58,7 +58,10 @@ def render_run_json(
     timeouts: Mapping[str, tuple[str, ...]],
     before: int,
 ) -> str:
-    """Render the answers, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
+    """Render the answers, schema envcheck/fleet-run/1.
+
+    None is a host whose snapshot lies in the folder.
+    """
     hosts = [
         {
             "host": host,
@@ -149,7 +152,7 @@ _NAMED = 6  # hosts of a group that are named without -v
 def describe_fleet(
     rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False
 ) -> Document:
-    """Describe the groups; `verbose` names every host with its message, `quiet` leaves the verdict."""
+    """Describe the groups; `verbose` names every host, `quiet` leaves the verdict."""
     verdicts = [row.verdict for row in rows]
     counted = ", ".join(
         f"{verdicts.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
@@ -189,7 +192,7 @@ def _close(group: Group) -> Section | None:
 
 
 def _describe_group(group: Group, rows: list[HostRow]) -> Section:
-    """Describe a group by its messages, or by what each of its hosts says where the rows are given."""
+    """Describe a group by its messages, or by its hosts' where rows are given."""
     count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
     title = Line(f"{group.cause or 'works'}: {count}", f"{group.verdict.upper()}  ", group.verdict)
     members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)]

@@ -43,7 +43,7 @@ _NO_STATE = 32  # NVML_PSTATE_UNKNOWN
 
 
 def describe_listing(listing: Listing, *, verbose: bool = False, quiet: bool = False) -> Document:
-    """Describe a listing; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
+    """Describe a listing; `quiet` leaves the verdict, `verbose` adds command lines."""
     verdict, message = judge(listing)
     blocks = () if quiet else tuple(_describe_views(listing, verbose=verbose))
     return Document(
@@ -81,7 +81,10 @@ def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table
 
 @contextmanager
 def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
-    """Give a function that shows the newest document: in place on a terminal, one after the other when piped."""
+    """Give a function that shows the newest document.
+
+    In place on a terminal, one after the other when piped.
+    """
     if not sys.stdout.isatty():
         yield lambda document: print_document(document, color=color)
         return

@@ -1,4 +1,4 @@
-"""Write a document as a self-contained page, every text of a machine escaped by the template engine."""
+"""Write a document as a self-contained page, escaped by the template engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def render_html(document: Document) -> str:
 
 
 def render_frame(document: Document) -> str:
-    """Write a document for a notebook: a frame of its own, whose styles and scripts do not act outside it."""
+    """Write a document for a notebook.
+
+    A frame of its own, whose styles and scripts do not act outside it.
+    """
     from html import escape
 
     style = "width: 100%; height: 36em; border: 0"

@@ -36,7 +36,10 @@ def report_document(
     smoke: dict[str, Any] | None = None,
     project: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a report's document, schema envcheck/report/1; the other documents are left out if they are None."""
+    """Return a report's document, schema envcheck/report/1.
+
+    The other documents are left out if they are None.
+    """
     document: dict[str, Any] = {
         **schema_keys("envcheck/report/1"),
         "verdict": report.verdict,
@@ -57,7 +60,7 @@ def report_document(
 
 
 def _judged_document(report: Report) -> dict[str, Any]:
-    """Return what the verdict is about, and how to get the releases that were judged without being installed."""
+    """Return what the verdict is about, and how to get what is not installed."""
     judged, install = report.judged, report.obtained_by
     python = {"prefix": judged.environment, "chosen_by": judged.chosen_by}
     return {
@@ -136,7 +139,7 @@ def _commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
 
 
 def step_document(step: Step, system: str) -> dict[str, Any]:
-    """Return a step as it is typed on a system, with its check and its undo, or why there is none."""
+    """Return a step as typed on a system, with its check and undo, or why neither."""
     check, undo = step.checked(system), step.action.undo(system)
     return {
         "id": step.id,

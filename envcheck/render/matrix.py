@@ -45,7 +45,10 @@ SHORT = MatrixOptions()
 
 
 def render_found_json(found: Found) -> str:
-    """Render releases, schema envcheck/matrix-rows/1, or the rows of a table, schema envcheck/matrix-tables/1."""
+    """Render releases or the rows of a table.
+
+    Their schemas are envcheck/matrix-rows/1 and envcheck/matrix-tables/1.
+    """
     if isinstance(found, TablesFound):
         return _render_json(
             "envcheck/matrix-tables/1",
@@ -173,7 +176,7 @@ def format_cell(value: Any) -> str:
 
 
 def _describe_newest(found: ReleasesFound, options: MatrixOptions) -> Document:
-    """Describe the newest release of each framework that works, one a line, then the command for each."""
+    """Describe each framework's newest working release, then its command."""
     works = any(item.requirement for item in found.newest)
     rows = [_describe_release(item) for item in found.newest]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -275,7 +278,10 @@ def _describe_releases_alike(group: list[Answer], sources: Sources, options: Mat
 def _render_group_remarks(
     group: list[Answer], sources: Sources, options: MatrixOptions, *, single: bool
 ) -> Iterator[str]:
-    """Yield what the cells of a group cannot say; where many releases are listed, that alone which is wrong with it."""
+    """Yield what the cells of a group cannot say.
+
+    Where many releases are listed, that alone which is wrong with it.
+    """
     if single or options.verbose:
         for item in group:
             yield from _render_remarks(item, sources, options)

@@ -1,4 +1,4 @@
-"""Describe a plan, and write it as script, Dockerfile, requirements file, conda environment file or JSON."""
+"""Describe a plan, and write it as a script, a file that builds it, or JSON."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False) -> str:
 
 
 def _comment_out(text: str) -> str:
-    """Write a text as comments: somebody may run the file, and a machine's words may stand in the text."""
+    """Write a text as comments.
+
+    Somebody may run the file, and a machine's words may stand in the text.
+    """
     return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
@@ -166,7 +169,7 @@ def _warn(finding: Shown) -> Section:
 
 
 def is_windows(plan: Plan) -> bool:
-    """Tell whether a plan's commands are typed on Windows."""
+    """Return whether a plan's commands are typed on Windows."""
     return plan.system == "windows"
 
 
@@ -349,7 +352,10 @@ def _trace(plan: Plan, step: Step) -> Iterator[Line]:
 
 
 def paths_hint(made: Environment) -> list[str]:
-    """Say, as a comment, what a file cannot bring: the loader paths that an environment's activation sets."""
+    """Say, as a comment, what a file cannot bring.
+
+    The loader paths that an environment's activation sets.
+    """
     folders = ", ".join(made.library_folders)
     said = (
         "# Its activation must put these folders on LD_LIBRARY_PATH (--format script does):"
@@ -374,7 +380,10 @@ _INSTALL_CHECKER = 'exec "$0" -m pip install "$ENVCHECK"'
 
 
 def render_dockerfile(plan: Plan, images: Images) -> str:
-    """Render a Dockerfile upon these images; ValueError for a plan that an image of Linux cannot hold."""
+    """Render a Dockerfile upon these images.
+
+    Raise ValueError for a plan that an image of Linux cannot hold.
+    """
     made = only_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(
@@ -413,7 +422,10 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
 
 
 def _name(made: Environment) -> str:
-    """Name the environment's folder in the image: the last part of what was asked for, in plain letters."""
+    """Name the environment's folder in the image.
+
+    The last part of what was asked for, in plain letters.
+    """
     last = re.split(r"[/\\]", made.folder.rstrip("/\\"))[-1]
     return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-") or "environment"
 
@@ -588,7 +600,10 @@ _SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps a
 
 
 def render_script(plan: Plan) -> str:
-    """Render a plan as a script that stops at the first failure; system steps stand in it as comments."""
+    """Render a plan as a script that stops at the first failure.
+
+    System steps stand in it as comments.
+    """
     wanted = f"# {inert(' and '.join(plan.requirements))} on the {plan.goal.upper()}: "
     wanted += ", ".join(item.requirement for item in plan.releases)
     if is_windows(plan):
@@ -698,7 +713,7 @@ FIX_SCHEMA = "envcheck/fix/1"
 
 @dataclass
 class FixResult:
-    """What came of a fix: the steps that were planned or failed, those left to a person, and the report then."""
+    """What came of a fix: the steps, those left to a person, and the report then."""
 
     result: Outcome
     steps: tuple[Step, ...]
@@ -707,7 +722,10 @@ class FixResult:
 
 
 def render_fix_json(fixed: FixResult, snapshot: Snapshot) -> str:
-    """Render a fix with the doctor's report on the environment that is there now (schema envcheck/report/1)."""
+    """Render a fix with the doctor's report on the environment as it is now.
+
+    Its schema is envcheck/report/1.
+    """
     system = fixed.report.system
     told = {
         **schema_keys(FIX_SCHEMA),

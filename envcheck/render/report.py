@@ -57,7 +57,7 @@ def describe_report(
     quiet: bool = False,
     file: str = "",
 ) -> Document:
-    """Describe a report; `quiet` leaves the verdict and its cause, `verbose` adds consequences and notes.
+    """Describe a report; `quiet` leaves verdict and cause, `verbose` adds the rest.
 
     `file` is what the findings are about where no evidence names a file.
     """
@@ -168,9 +168,12 @@ def show_fix(fix: Remedy | None, system: str) -> tuple[Way, ...]:
 
 
 class JointPlan:
-    """Shows findings whose fixes are one plan: a command stands with the first finding that it resolves.
+    """Shows findings whose fixes are one plan.
 
-    `fix_command` takes the steps in the environment; `steps` are numbered where there are several to tell apart.
+    A command stands with the first finding that it resolves.
+
+    `fix_command` takes the steps in the environment; `steps` are numbered where there are several
+    to tell apart.
     """
 
     def __init__(
@@ -210,7 +213,7 @@ class JointPlan:
         return shown
 
     def _share(self, finding: Finding, fix: tuple[Way, ...]) -> tuple[Way, ...]:
-        """Return the fix with the commands that no finding above shows, then what may be done instead."""
+        """Return the fix with the commands not shown above, then the alternatives."""
         wanted = finding.caused_by or finding.id
         own = {
             number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves
@@ -363,7 +366,7 @@ def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
 
 
 def _count_checks(report: Report, hidden: int) -> str:
-    """Count the checks, those that failed, warn or could not be decided, and the findings that are not shown."""
+    """Count the checks, the failed, warning and undecided ones, and hidden findings."""
     worst: dict[str, str] = {}
     for item in report.findings:
         state = _finding_state(item)

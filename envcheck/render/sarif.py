@@ -1,4 +1,7 @@
-"""Write a document as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), what code-scanning pages read."""
+"""Write a document as SARIF 2.1.0, which code-scanning pages read.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/ defines it.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,10 @@ def _typed(way: Way) -> list[str]:
 
 
 def _places(finding: Shown, judged: str) -> dict[str, Any]:
-    """Put a result where a repository has it: a line of the judged file first; what a machine showed is related."""
+    """Put a result where a repository has it.
+
+    A line of the judged file first; what a machine showed is related.
+    """
     located = [_location(item) for item in finding.evidence if item.source is not None][:10]
     own = [
         item

@@ -138,7 +138,10 @@ def _describe_runs(session: Session, *, verbose: bool) -> Iterator[Section]:
 
 
 def _list_checks(session: Session) -> Iterator[Check]:
-    """List the checks of each run, then what was left out; where nothing was run, the whole test was."""
+    """List the checks of each run, then what was left out.
+
+    Where nothing was run, the whole test was.
+    """
     for run in session.runs:
         rename, title = run.job.device.rename_gpus, run.job.identity
         for item in run.results:
@@ -187,7 +190,10 @@ def _row(run: Run) -> tuple[str, ...]:
 
 
 def _list_computed(run: Run) -> list[Result]:
-    """List the right products, or the last right check, on the devices of a run: a run on a GPU tests the CPU, too."""
+    """List the right products, or the last right check, on the devices of a run.
+
+    A run on a GPU tests the CPU, too.
+    """
     placed = [result for result in run.results if result.ran_on and result.outcome == PASSED]
     own = [
         result for result in placed if run.job.device.kind == CPU or result.ran_on.startswith("GPU")

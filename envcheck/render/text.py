@@ -1,4 +1,7 @@
-"""Write a document as text: plain lines when piped; on a terminal wrapped, each with its mark and colour."""
+"""Write a document as text.
+
+Plain lines when piped; on a terminal wrapped, each with its mark and colour.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def render_text(document: Document) -> str:
 
 
 def list_lines(document: Document) -> list[Written]:
-    """List the lines: a bad verdict first, a good one and that of a listing below, and last what to type."""
+    """List the lines: a bad verdict first, a good one last, then what to type."""
     verdict = Line(document.headline, document.label, document.kind or document.verdict)
     head = [Section(document.below, verdict)] if document.headline else []
     if document.counts:
@@ -67,7 +70,7 @@ def list_lines(document: Document) -> list[Written]:
 
 
 def _is_repeated(closing: Written, lines: list[Written]) -> bool:
-    """Whether the last line says already what to do first, or any where that is a sentence and no command."""
+    """Whether the last line, or any sentence, says already what to do first."""
     if isinstance(closing, Table) or _is_command(closing):
         return closing == lines[-1]
     return any(not isinstance(line, Table) and closing.text in line.text for line in lines)
@@ -205,7 +208,7 @@ def terminal_size(stream: TextIO) -> tuple[int, int]:
 
 
 def wants_ascii(stream: TextIO) -> bool:
-    """Tell whether a terminal shows the marks of lines in ASCII alone."""
+    """Return whether a terminal shows the marks of lines in ASCII alone."""
     try:
         "\u2713\u2717\u2013".encode(stream.encoding or "ascii")
     except UnicodeEncodeError:
@@ -266,7 +269,10 @@ def _join(lines: Iterable[Written]) -> str:
 
 
 def print_lines(lines: Iterable[Written], *, color: bool, stream: TextIO | None = None) -> None:
-    """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
+    """Print lines to stdout or another stream.
+
+    Drawn on a terminal or in colour, plain when piped.
+    """
     stream = stream or sys.stdout
     if stream.isatty() or color:
         rows = lay_out(lines, terminal_size(stream)[0], color=color, is_ascii=wants_ascii(stream))

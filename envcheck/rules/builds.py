@@ -68,7 +68,10 @@ class Build:
 
     @property
     def accelerator(self) -> str:
-        """Name what it computes on beside CPU and CUDA: rocm, xpu, mps; "" for nothing, or where that is unknown."""
+        """Name what it computes on beside CPU and CUDA.
+
+        Rocm, xpu, mps; "" for nothing, or where that is unknown.
+        """
         return (self.facts.accelerator.value if self.facts else None) or ""
 
     @property
@@ -137,13 +140,16 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
 
 
 def is_from_conda(context: Context, distribution: str) -> bool:
-    """Tell whether conda installed a distribution."""
+    """Return whether conda installed a distribution."""
     item = context.distributions.get(distribution)
     return item is not None and item.installer == "conda"
 
 
 def _first(*facts: Fact[T]) -> Fact[T]:
-    """Return the first fact that is known or absent; one that is known to be open is not filled in by a table."""
+    """Return the first fact that is known or absent.
+
+    One that is known to be open is not filled in by a table.
+    """
     decided = (fact for fact in facts if not isinstance(fact, Unknown) or fact.why == "conflict")
     return next(decided, facts[0])
 
@@ -158,7 +164,10 @@ def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
 
 
 def label_cuda(local: str) -> str:
-    """Read a CUDA version from a local version label: cu126 -> 12.6, cu92 -> 9.2, cuda11.cudnn86 -> 11, cpu -> ""."""
+    """Read a CUDA version from a local version label.
+
+    cu126 -> 12.6, cu92 -> 9.2, cuda11.cudnn86 -> 11, cpu -> "".
+    """
     match = re.match(r"cu(?:da)?(\d{2,3})(?!\d)", local)
     if match is None:
         return ""
@@ -183,7 +192,7 @@ def _local_build(local: str) -> Fact[bool]:
 def rows_by_extra(
     row: FrameworkRelease, extras: Iterable[str] = ()
 ) -> tuple[FrameworkRelease, ...]:
-    """Part a release by the extras, or those asked for, that each bring one CUDA, newest first: numba-cuda[cu13]."""
+    """Part a release by extras that each bring one CUDA, newest first: numba-cuda[cu13]."""
     if not row.extras:
         return (row,)
     named = sorted((item for item in row.extras if re.fullmatch(r"cu\d\d", item)), reverse=True)
@@ -205,7 +214,10 @@ def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkR
 def find_plugin(
     matrix: Matrix, platform: str, row: FrameworkRelease, extra: str
 ) -> FrameworkRelease | None:
-    """Return the plugin that an extra of a release installs: its own, or for jax 0.5.2 the newest that it accepts."""
+    """Return the plugin that an extra of a release installs.
+
+    Its own, or for jax 0.5.2 the newest that it accepts.
+    """
     pattern = known_framework(row.framework).plugin_of_extra
     if not pattern:
         return None
@@ -223,7 +235,10 @@ def find_plugin(
 
 
 def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
-    """Return the compiled half of a release: the jaxlib of its version, else the newest one that it takes."""
+    """Return the compiled half of a release.
+
+    The jaxlib of its version, else the newest one that it takes.
+    """
     name = known_framework(row.framework).library
     release = None
     if name:
@@ -238,7 +253,10 @@ def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | No
 
 
 def supports_python(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a release has a wheel for the inspected Python; an unknown Python counts as supported."""
+    """Return whether a release has a wheel for the inspected Python.
+
+    An unknown Python counts as supported.
+    """
     version = context.facts.python.version
     if version.value is None:
         return True
@@ -250,18 +268,18 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
 
 
 def is_free_threaded(context: Context) -> bool:
-    """Tell whether the inspected Python is known to be a build without the global interpreter lock."""
+    """Return whether the inspected Python is known to lack the global interpreter lock."""
     abi = context.facts.python.abi_tag
     return bool(abi.value and abi.value.startswith("cp") and abi.value.endswith("t"))
 
 
 def is_conda_build(context: Context, build: Build) -> bool:
-    """Tell whether conda installed a build: the wheels' rows then say little about it."""
+    """Return whether conda installed a build: the wheels' rows then say little about it."""
     return build.installed and is_from_conda(context, build.distribution)
 
 
 def has_no_gpu(context: Context) -> bool:
-    """Tell whether this machine is known to have no NVIDIA GPU."""
+    """Return whether this machine is known to have no NVIDIA GPU."""
     return isinstance(context.facts.gpus, Absent)
 
 
@@ -272,7 +290,10 @@ def unfound_libraries(build: Build) -> list[LibraryLookup]:
 
 
 def built_with(build: Build) -> str | None:
-    """Return the cuDNN that a build was made with; its files often name only the major, its matrix row the minor."""
+    """Return the cuDNN that a build was made with.
+
+    Its files often name only the major, its matrix row the minor.
+    """
     cudnn = build.cudnn.value
     row = build.row.cudnn if build.row else None
     if row and (cudnn is None or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
@@ -281,7 +302,7 @@ def built_with(build: Build) -> str | None:
 
 
 def brings_cuda(build: Build) -> bool:
-    """Tell whether a build's CUDA libraries come with it or as wheels, so that it needs no toolkit."""
+    """Return whether a build's CUDA libraries come with it, so that it needs no toolkit."""
     # A plugin names its libraries in an extra of the framework's other half.
     if build.traits.cuda.brings_libraries or build.traits.is_plugin(build.distribution):
         return True

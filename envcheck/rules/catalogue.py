@@ -1,4 +1,7 @@
-"""The catalogue of findings, and their order: one primary cause, its consequences under it, the rest by severity."""
+"""The catalogue of findings, and their order.
+
+One primary cause, its consequences under it, the rest by severity.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def catalogue() -> dict[str, Entry]:
 
 
 def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...]:
-    """Load the modules of plugins that register rules; return the findings that each declares in FINDINGS."""
+    """Load the modules of plugins that register rules.
+
+    Return the findings that each declares in FINDINGS.
+    """
 
     def accept(_: str, module: Any) -> tuple[Entry, ...]:
         entries = tuple(module.FINDINGS)

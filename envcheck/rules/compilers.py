@@ -1,4 +1,4 @@
-"""Building CUDA code: the host compiler of nvcc, and the extensions that are compiled against a framework."""
+"""Building CUDA code: nvcc's host compiler, and extensions of a framework."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HostCompiler:
 
 @rule(TOO_NEW, TOO_OLD, severity=WARNING)
 def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
-    """Find an nvcc whose host compiler is newer than its headers accept, or older than it supports."""
+    """Find an nvcc whose host compiler is newer or older than it supports."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
     version = install.version.value if install else None
     if install is None or compiler is None or version is None:
@@ -87,7 +87,10 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
 
 
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
-    """Find the toolkit CUDA code would be compiled with beside a framework; None where nothing asks for one."""
+    """Find the toolkit CUDA code would be compiled with beside a framework.
+
+    Return None where nothing asks for one.
+    """
     if not context.compiles and not any(cuda_builds(context)):
         return None
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
@@ -189,7 +192,10 @@ def _use_accepted_compiler(compiler: HostCompiler, row: Toolkit) -> Fix:
 
 @rule("tensorrt-missing", severity=NOTE)
 def tensorrt_missing(context: Context) -> Iterator[Finding]:
-    """Find builds whose TensorRT --for asks for and that is not there; where nobody asks, it is noise."""
+    """Find builds whose TensorRT --for asks for and that is not there.
+
+    Where nobody asks, it is noise.
+    """
     is_requested = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
     for build in cuda_builds(context):
         if (
@@ -217,7 +223,7 @@ _VARIABLES = (
 
 @rule(_WRONG, _PATH, severity=NOTE)
 def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
-    """Find an nvcc whose CUDA major PyTorch refuses to build extensions with, alone or beside a right one."""
+    """Find an nvcc whose CUDA major PyTorch refuses, alone or beside a right one."""
     install = compiling_toolkit(context)
     version = install.version.value if install else None
     if install is None or version is None or context.matrix.toolkit(version) is None:
@@ -307,7 +313,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
 
 @rule("extension-build-mismatch", "dependency-conflict", installs=True)
 def source_builds(context: Context) -> Iterator[Finding]:
-    """Find packages that are compiled where the framework is not, or that were built for another release of it."""
+    """Find packages compiled for another release of the framework, or for none."""
     if isinstance(context.facts.python.frameworks, Unknown) or context.facts.python.unread.value:
         return
     for item in context.sources:
@@ -343,7 +349,7 @@ def _without_host(context: Context, item: SourceBuild) -> Finding:
 
 
 def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
-    """Report a build that takes the newest release of the framework in place of the installed one, or none."""
+    """Report a build that replaces the installed framework with the newest, or takes none."""
     newest = next(iter(context.matrix.versions(host.framework)), "")
     return incompatible(
         f"{item.distribution} is compiled in an isolated environment, where it finds no"
@@ -356,7 +362,7 @@ def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
 
 @rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)
 def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
-    """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet, or no longer."""
+    """Find an nvcc that does not know this machine's GPU yet, or no longer."""
     ids: set[str] = set()
     for install, version, item in _compiled_for(context):
         finding_id, support = _unknown_to(version, item)
@@ -366,7 +372,7 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
 
 
 def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
-    """Name the finding of a GPU that the nvcc of a CUDA version cannot build for, and the CUDA that can."""
+    """Name the finding of a GPU that nvcc cannot build for, and the CUDA that can."""
     first_toolkit = item.architecture.first_toolkit if item.architecture else None
     last_toolkit = item.architecture.last_toolkit if item.architecture else None
     if first_toolkit and is_older(version, first_toolkit):
@@ -410,7 +416,10 @@ def _not_compiled(
 
 
 def is_compiling(context: Context) -> bool:
-    """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
+    """Return whether CUDA code is built on this machine.
+
+    By request, settings, or installed packages.
+    """
     is_requested = context.compiles or any(name in context.environment for name in _VARIABLES)
     facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
     return (
@@ -429,7 +438,7 @@ class BuiltWhenUsed:
 
 
 def _compiled_when_used(context: Context) -> str:
-    """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
+    """Name a package that builds its CUDA code on use: "deepspeed 0.15.1 builds ..."."""
     packages = (
         context.distributions.get(name)
         for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages

@@ -50,7 +50,7 @@ class UndecidedError(Exception):
 
 @dataclass
 class SourceBuild:
-    """A package that is compiled against a framework while it is installed, or taken from a page of built wheels."""
+    """A package compiled against a framework on installation, or taken ready built."""
 
     distribution: str
     framework: str
@@ -61,7 +61,10 @@ class SourceBuild:
 
 @dataclass
 class Demands:
-    """What a project requires of a machine, and the file that says so; "" where it sets no floor."""
+    """What a project requires of a machine, and the file that says so.
+
+    Return "" where it sets no floor.
+    """
 
     requires: tuple[str, ...] = ()
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
@@ -76,13 +79,16 @@ NO_DEMANDS = Demands()
 
 @dataclass
 class Target:
-    """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
+    """What the user wants: `expect` is auto, gpu or cpu.
 
-    `compiles` says that CUDA code is built on this machine, which running a framework does not need; `may_compile`,
-    that an extension is built of which nobody knows whether it holds CUDA code; `built` names it.
-    The rest is known of a command that installs: the releases that it pins `beside` the requirements, what it builds
-    from source, whether it `brings` what packages require, and its text where it installs into the Python that is
-    there. `decisive` names the fact that a machine described by half lacks: gpus, or driver.release.
+    `requirements` are PEP 508 strings to judge.
+
+    `compiles` says that CUDA code is built on this machine, which running a framework does not
+    need; `may_compile`, that an extension is built of which nobody knows whether it holds CUDA
+    code; `built` names it. The rest is known of a command that installs: the releases that it pins
+    `beside` the requirements, what it builds from source, whether it `brings` what packages
+    require, and its text where it installs into the Python that is there. `decisive` names the fact
+    that a machine described by half lacks: gpus, or driver.release.
     """
 
     expect: str = "auto"
@@ -122,12 +128,18 @@ class Context:
 
     @property
     def target(self) -> Target:
-        """Return the whole target; whatever was answered with it holds for its requirements alone."""
+        """Return the whole target.
+
+        Whatever was answered with it holds for its requirements alone.
+        """
         self.has_read_target = True
         return self._target
 
     def with_requirements(self, requirements: tuple[str, ...]) -> Context:
-        """Return the context for other requirements; it shares every answer that did not read them."""
+        """Return the context for other requirements.
+
+        It shares every answer that did not read them.
+        """
         other = Context(self.facts, self.matrix, replace(self._target, requirements=requirements))
         if other.names_releases == self.names_releases:  # else `goal` may differ
             other.__dict__ = {
@@ -139,7 +151,10 @@ class Context:
 
     @cached_property
     def goal(self) -> str:
-        """Return whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
+        """Return whether the verdict is about "gpu" or "cpu" work.
+
+        Auto asks for a GPU wherever there may be one.
+        """
         if self.asks_other_vendor:
             return "cpu"  # what can be judged; `gpu-not-nvidia` says what is not
         if self.expect in ("gpu", "cpu"):
@@ -149,7 +164,10 @@ class Context:
 
     @cached_property
     def asks_other_vendor(self) -> bool:
-        """Tell whether work is meant for a GPU that NVIDIA did not make: by an installed build, or by --expect gpu."""
+        """Return whether work is meant for a GPU that NVIDIA did not make.
+
+        By an installed build, or by --expect gpu.
+        """
         if self.expect == "cpu" or self.names_releases or not isinstance(self.facts.gpus, Absent):
             return False
         frameworks = self.facts.python.frameworks
@@ -164,14 +182,17 @@ class Context:
 
     @cached_property
     def other_gpus(self) -> tuple[OtherGpu, ...]:
-        """List the GPUs of other vendors that one computes on: not the graphics inside a processor of Intel's."""
+        """List the GPUs of other vendors that one computes on.
+
+        Not the graphics inside a processor of Intel's.
+        """
         fact = self.facts.other_gpus
         gpus = fact.value or ()
         return tuple(item for item in gpus if item.integrated.value is not True)
 
     @property
     def _is_left_without_gpu(self) -> bool:
-        """Tell whether this container has no GPU of its host and nothing in it needs one."""
+        """Return whether this container has no GPU of its host and nothing in it needs one."""
         host = self.facts.host
         driver = self.facts.driver
         installs = self.facts.toolkits.installs
@@ -200,7 +221,7 @@ class Context:
 
     @property
     def hides_host_gpus(self) -> bool:
-        """Tell whether this container asks for GPUs but cannot see those of its host.
+        """Return whether this container asks for GPUs but cannot see those of its host.
 
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
@@ -211,7 +232,7 @@ class Context:
 
     @property
     def judges_environment(self) -> bool:
-        """Tell whether there is a Python environment to judge.
+        """Return whether there is a Python environment to judge.
 
         The first Python on PATH is one only where it is an environment or holds a framework: one
         that comes with the system, taken for want of another, is nobody's choice.
@@ -229,7 +250,10 @@ class Context:
         return value  # type: ignore[no-any-return]  # every leaf of Facts is a fact
 
     def need(self, fact: Fact[T], name: str) -> T | None:
-        """Return a known fact's value, None when it is absent; an unknown one ends the rule as undetermined."""
+        """Return a known fact's value, None when it is absent.
+
+        An unknown one ends the rule as undetermined.
+        """
         if isinstance(fact, Unknown):
             raise UndecidedError(name, fact)
         return fact.value
@@ -241,7 +265,7 @@ class Context:
 
     @cached_property
     def distributions(self) -> dict[str, Distribution]:
-        """Map normalised names to the distributions of the inspected environment (the first found wins)."""
+        """Map normalised names to the environment's distributions (the first found wins)."""
         by_name: dict[str, Distribution] = {}
         for item in self._installed():
             by_name.setdefault(item.name, item)
@@ -264,7 +288,10 @@ class Context:
 
     @cached_property
     def platform(self) -> str:
-        """Name the wheel platform family the matrix uses: linux_x86_64, win_amd64, macosx_arm64 ...; "" unknown."""
+        """Name the wheel platform family the matrix uses.
+
+        linux_x86_64, win_amd64, macosx_arm64 ...; "" unknown.
+        """
         machine = self._text(self.facts.python.architecture) or self._text(
             self.facts.host.architecture
         )
@@ -300,7 +327,7 @@ class Context:
 
 
 def is_typeable(path: str) -> bool:
-    """Tell whether a path can be typed in a command with quotes alone."""
+    """Return whether a path can be typed in a command with quotes alone."""
     return re.fullmatch(r"[~\w./+:\\ @()-]+", path) is not None and not path.startswith("-")
 
 
@@ -358,7 +385,7 @@ RULES: list[Rule] = []
 
 @dataclass
 class Rule:
-    """One check: the finding ids that it decides, the severity that they have unless a finding names its own."""
+    """One check: the finding ids that it decides, and their usual severity."""
 
     ids: tuple[str, ...]
     severity: str
@@ -411,7 +438,10 @@ def rule(
 
 
 def each(items: Iterable[T], judge: Callable[[T], Iterator[Finding]]) -> Iterator[Finding]:
-    """Judge each of several things; one that cannot be decided leaves the rule undetermined once all are judged."""
+    """Judge each of several things.
+
+    One that cannot be decided leaves the rule undetermined once all are judged.
+    """
     undecided: UndecidedError | None = None
     for item in items:
         try:
@@ -431,7 +461,10 @@ def incompatible(
     cure: Fix | None = None,
     about: About = NOBODY,
 ) -> Finding:
-    """Make a finding of what does not work; without an id or severity it takes those of its rule."""
+    """Make a finding of what does not work.
+
+    Without an id or severity it takes those of its rule.
+    """
     return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
 
 

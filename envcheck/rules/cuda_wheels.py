@@ -62,7 +62,7 @@ def wheels_in_one_folder() -> tuple[str, ...]:
 
 
 def split_cuda_suffix(name: str) -> tuple[str, str]:
-    """Split a wheel whose builds for all CUDA majors lie in one folder: nvidia-cudnn-cu12 -> ("nvidia-cudnn", "12").
+    """Split a wheel with all CUDA majors in one folder: ("nvidia-cudnn", "12").
 
     The CUDA of any other is "".
     """
@@ -160,7 +160,7 @@ def _without_libraries(
 
 
 def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> Iterator[Finding]:
-    """Report the CUDA wheels that a build requires and that are not there, where others of them are."""
+    """Report a build's CUDA wheels that are missing where others are there."""
     missing = tuple(wheel for wheel in wheels if name_of(wheel) not in context.distributions)
     if missing:
         verb = "which are" if len(missing) > 1 else "which is"
@@ -184,7 +184,7 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
 
 
 def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
-    """List the CUDA and cuDNN that a build needs and neither wheels nor the system provide, by version alone.
+    """List the CUDA and cuDNN that neither wheels nor the system provide, by version.
 
     File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
     """
@@ -274,7 +274,10 @@ def _looked_at(item: LibraryLookup) -> Source | None:
 
 
 def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
-    """Tell whether the wheel of a library is not installed: the one the release asks for, where that is known."""
+    """Return whether the wheel of a library is not installed.
+
+    The one the release asks for, where that is known.
+    """
     stem = _data().wheel_of(item.soname)
     if not stem or build.release is None:
         return False
@@ -379,9 +382,10 @@ def _hidden_wheels(
 def _expose(
     build: Build, copies: list[str], folders: list[str], requirement: str
 ) -> ExposeCudaWheels:
-    """Name the folders of hidden libraries, and a wheel's folder on the RUNPATH to link them into, if any.
+    """Name the folders of hidden libraries, and one on the RUNPATH to link them into.
 
-    That folder is as deep as theirs, because libraries look for others relative to their own folder.
+    That folder is as deep as theirs, because libraries look for others relative to their own
+    folder.
     """
     lookups = (item for item in build.libraries.value or () if item.via == "runpath")
     found = (item.found.value or "" for item in lookups)
@@ -443,7 +447,10 @@ def _requested_conflict(context: Context) -> Iterator[Finding]:
 
 
 def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]:
-    """Pair each requested build with the CUDA wheels that it brings: by its extra where it has one."""
+    """Pair each requested build with the CUDA wheels that it brings.
+
+    By its extra where it has one.
+    """
     for build in framework.builds:
         row = build.release
         if (
@@ -465,7 +472,7 @@ def _requested_wheels(framework: JudgedFramework) -> Iterator[tuple[Build, str]]
 
 
 def is_wheel_clash(first: str, second: str) -> bool:
-    """Tell whether two requirements on CUDA wheels ask for one folder in two CUDA majors, or for no common version."""
+    """Return whether two requirements ask for one folder in two CUDA majors or versions."""
     names = name_of(first), name_of(second)
     if names[0] != names[1]:
         stem = split_cuda_suffix(names[0])[0]
@@ -475,7 +482,10 @@ def is_wheel_clash(first: str, second: str) -> bool:
 
 
 def _rivals(context: Context, stem: str) -> list[Distribution]:
-    """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
+    """List the wheels of one library for several CUDA majors.
+
+    Empty placeholders (0.0.x) and other sonames aside.
+    """
     start = f"{stem}-cu"
     copies = [
         item

@@ -156,7 +156,10 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
 
 
 def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
-    """List the GPUs older than a cuDNN release serves; none where the release or the GPUs are not known."""
+    """List the GPUs older than a cuDNN release serves.
+
+    None where the release or the GPUs are not known.
+    """
     row = context.matrix.cudnn(version)
     if row is None or row.compute_capability_min is None or context.facts.gpus.value is None:
         return ()
@@ -176,7 +179,7 @@ def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
 
 
 def needed_by_cudnn(item: LibraryLookup) -> bool:
-    """Tell whether a library is asked for by cuDNN and not by the build."""
+    """Return whether a library is asked for by cuDNN and not by the build."""
     return item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn")
 
 
@@ -198,7 +201,10 @@ SHADOWED = "cudnn-shadowed"
 
 @rule(MISSING, OTHER_MAJOR, OLDER, DROPPED, OTHER_CUDA, SHADOWED)
 def loaded_cudnn(context: Context) -> Iterator[Finding]:
-    """Judge the cuDNN that each build loads: whether it is there, fits the build, and is the right one of several."""
+    """Judge the cuDNN that each build loads.
+
+    Whether it is there, fits the build, and is the right one of several.
+    """
     yield from each(cuda_builds(context), lambda build: _judge(context, build))
 
 
@@ -251,7 +257,7 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
 
 
 def is_served_by_system(context: Context, build: Build) -> bool:
-    """Return whether a build without wheels, or that finds none of them, loads the system's CUDA and cuDNN."""
+    """Return whether a build loads the system's CUDA and cuDNN, having no wheels."""
     wheels = build.row.cuda_wheels if build.row else ()
     has_wheels = build.libraries != AT_RUN or any(
         name_of(wheel) in context.distributions for wheel in wheels
@@ -269,7 +275,10 @@ def is_served_by_system(context: Context, build: Build) -> bool:
 
 
 def _has_toolkit_of(context: Context, build: Build) -> bool:
-    """Return whether a toolkit is as new as the build: the cuDNN beside it, of the same major, is as well."""
+    """Return whether a toolkit is as new as the build.
+
+    The cuDNN beside it, of the same major, is as well.
+    """
     installs = context.facts.toolkits.installs.value or ()
     cuda = build.cuda.value or ""
     return any(item.version.value and not is_older(item.version.value, cuda) for item in installs)
@@ -432,7 +441,10 @@ def _row(build: Build) -> tuple[Evidence, ...]:
 
 @rule("cudnn-shadowed", severity=WARNING)
 def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
-    """Find a header that belongs to another cuDNN than the library beside it: one overwrote the other."""
+    """Find a header of another cuDNN than the library beside it.
+
+    One overwrote the other.
+    """
     if not any(relies_on_system(build) for build in cuda_builds(context)):
         return
     for copy in context.facts.cudnn.value or ():
@@ -466,7 +478,10 @@ _MINORS = 100  # more than any major of cuDNN has had
 
 @rule(DROPPED, severity=WARNING)
 def requested_cudnn(context: Context) -> Iterator[Finding]:
-    """Find requested builds whose requirement admits a cuDNN that no longer serves a GPU: pip takes the newest."""
+    """Find requested builds that admit a cuDNN too new for a GPU.
+
+    pip takes the newest.
+    """
     for build in judged_builds(context):
         row = build.release
         for name, bound in (
@@ -491,7 +506,7 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
 
 
 def list_cudnn_caps(context: Context, wheels: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Pair each cuDNN wheel of requirements with the bound that keeps a GPU served: ("nvidia-cudnn-cu12", "<9.11")."""
+    """Pair each cuDNN wheel with the bound that keeps a GPU: ("nvidia-cudnn-cu12", "<9.11")."""
     matches = (_CUDNN_WHEEL.fullmatch(wheel) for wheel in wheels if "==" not in wheel)
     caps = ((match[1], cudnn_cap(context, match[2], match[3] or "")) for match in matches if match)
     return tuple((name, cap) for name, cap in caps if cap)
@@ -499,7 +514,7 @@ def list_cudnn_caps(context: Context, wheels: Iterable[str]) -> tuple[tuple[str,
 
 @once
 def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
-    """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
+    """Return "<9.11" where cuDNN 9.11 dropped a GPU and the specifier admits it, or ""."""
     try:
         capabilities = [Version(item.capability) for item in judged_gpus(context)]
     except UndecidedError:
@@ -520,7 +535,7 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
 
 
 def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
-    """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
+    """Yield the lines of a specifier's cuDNN major for a CUDA major, oldest first."""
     match = re.search(r">=(\d+)", specifier)
     if match is None:
         return

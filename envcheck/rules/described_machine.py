@@ -75,7 +75,10 @@ PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "mac
 
 @dataclass
 class Description:
-    """What somebody says of the machine; what is "" or empty is taken as it was read, or left open."""
+    """What somebody says of the machine.
+
+    What is "" or empty is taken as it was read, or left open.
+    """
 
     python: str = ""  # 3.11, or 3.14t for the free-threaded build
     driver: str = ""
@@ -87,7 +90,9 @@ class Description:
 def planned_facts(
     base: Facts | None, description: Description, matrix: Matrix, *, expects_gpu: bool
 ) -> Facts:
-    """Return the facts to plan with: those read, none where another platform is described, all else overridden.
+    """Return the facts to plan with.
+
+    Those read, none where another platform is described, all else overridden.
 
     The environment itself is a new one: nothing is installed in it.
     """
@@ -160,7 +165,7 @@ def _blank(platform: str) -> Facts:
 
 
 def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
-    """Describe an environment that is not there yet, of the Python that was read or of the one that is named."""
+    """Describe an environment that is not there yet, of this Python or a named one."""
     version = _said("--python", minor.rstrip("t")) if minor else python.version
     digits = minor.replace(".", "")
     return PythonFacts(
@@ -230,7 +235,10 @@ def describe_unknown_gpu(name: str) -> str:
 
 
 def name_architectures(capabilities: Sequence[str], matrix: Matrix) -> str:
-    """Name the architectures that one product name may stand for: compute capability 3.0 (Kepler) or 5.0 (Maxwell)."""
+    """Name the architectures that one product name may stand for.
+
+    Compute capability 3.0 (Kepler) or 5.0 (Maxwell).
+    """
     rows = [(number, matrix.architecture(number)) for number in capabilities]
     *first, last = (f"{number} ({row.name})" if row else number for number, row in rows)
     return "compute capability " + (", ".join(first) + " or " if first else "") + last

@@ -1,4 +1,4 @@
-"""The driver: whether it runs, whether its parts fit, and whether builds and GPUs work with its release."""
+"""The driver: whether it runs, its parts fit, and builds and GPUs work with it."""
 
 from __future__ import annotations
 
@@ -221,7 +221,10 @@ def _missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
 
 
 def _is_driven(context: Context, row: Architecture) -> bool:
-    """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
+    """Say whether the running branch drives an architecture at all.
+
+    Where it does not, that is the cause.
+    """
     release = context.facts.driver.release
     branch = numbers(release.value)[0] if release.value is not None else 0
     first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
@@ -271,13 +274,16 @@ _NVML_MISMATCH = 18
 
 
 def is_compat(path: str) -> bool:
-    """Say whether a libcuda is of a forward-compatibility package: /usr/local/cuda-12.9/compat/libcuda.so.575.57.08."""
+    """Say whether a libcuda is of a forward-compatibility package, by its path.
+
+    One is /usr/local/cuda-12.9/compat/libcuda.so.575.57.08.
+    """
     return re.search(r"/(cuda-compat[^/]*|compat(_\w+)?)/", path) is not None
 
 
 @rule("forward-compat-misused")
 def forward_compat_misused(context: Context) -> Iterator[Finding]:
-    """Report a cuda-compat library ahead of the driver's own where hardware or driver do not allow it."""
+    """Report a cuda-compat library that hardware or driver do not allow."""
     driver = context.facts.driver
     code = driver.cuda_init_result.value
     path = driver.libcuda_path.value or ""
@@ -376,7 +382,7 @@ def _cuda_fits(context: Context) -> bool:
 
 
 def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
-    """Report an NVML of another release where CUDA itself was seen to start on the right libcuda."""
+    """Report an NVML of another release where CUDA itself starts."""
     if signal:
         message = (
             "The driver's management library (NVML) is of another release than the kernel module:"
@@ -459,7 +465,10 @@ _ID = "driver-too-old"
 
 @rule(_ID)
 def driver_too_old(context: Context) -> Iterator[Finding]:
-    """Compare the driver with what each build's CUDA needs: minor-version compatibility and its limit, PTX."""
+    """Compare the driver with what each build's CUDA needs.
+
+    Minor-version compatibility and its limit, PTX.
+    """
     yield from each(possible_cuda_builds(context), lambda build: _driver_of_build(context, build))
     yield from _packages_above_driver(context)
 
@@ -479,7 +488,10 @@ def _driver_of_build(context: Context, build: Build) -> Iterator[Finding]:
 
 @rule(_ID, severity=NOTE)
 def driver_needed(context: Context) -> Iterator[Finding]:
-    """Name the driver that builds need where nobody states one; warn where a CUDA Toolkit beside them needs less."""
+    """Name the driver that builds need where nobody states one.
+
+    Warn where a CUDA Toolkit beside them needs less.
+    """
     if context.facts.driver.release != AT_RUN:
         return
     versions = (item.version.value for item in context.facts.toolkits.installs.value or ())
@@ -507,7 +519,7 @@ def driver_needed(context: Context) -> Iterator[Finding]:
 
 @once
 def is_below_floor(context: Context, cuda: str) -> bool:
-    """Tell whether `driver_too_old` finds every build for a CUDA version too new for the driver."""
+    """Return whether `driver_too_old` finds every build for a CUDA version too new."""
     toolkit = toolkit_of(context, cuda)
     try:
         return toolkit is not None and _shortfall(context, "", toolkit) is not None
@@ -516,7 +528,7 @@ def is_below_floor(context: Context, cuda: str) -> bool:
 
 
 def is_ptx_too_new(context: Context, build: Build) -> bool:
-    """Tell whether `driver_too_old` finds that the driver cannot compile the PTX of a build for a GPU here."""
+    """Return whether `driver_too_old` finds PTX that the driver cannot compile here."""
     toolkit = None
     if build.cuda.value is not None:
         toolkit = toolkit_of(context, build.cuda.value)
@@ -524,7 +536,10 @@ def is_ptx_too_new(context: Context, build: Build) -> bool:
 
 
 def _packages_above_driver(context: Context) -> Iterator[Finding]:
-    """Compare the driver with the CUDA majors that packages alone bring: what a framework needs is said of it."""
+    """Compare the driver with the CUDA majors that packages alone bring.
+
+    What a framework needs is said of it.
+    """
     majors = {major(build.cuda.value or "") for build in possible_cuda_builds(context)}
     for build in package_builds(context):
         cuda = build.cuda.value or ""
@@ -572,7 +587,7 @@ def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
 
 
 def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
-    """Decide by what the driver says of CUDA, where its release is not known or the matrix names no release."""
+    """Decide by what the driver says of CUDA, where its release is no help."""
     version = context.facts.driver.cuda_driver_version
     if not isinstance(version, Known):
         if context.need(context.facts.driver.release, "driver.release") is not None:
@@ -587,7 +602,10 @@ def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> S
 
 
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
-    """Minor-version compatibility ends where PTX must be compiled: a driver reads that of its own CUDA at most."""
+    """Minor-version compatibility ends where PTX must be compiled.
+
+    A driver reads that of its own CUDA at most.
+    """
     ceiling = _cuda_ceiling(context)
     if ceiling is None or at_least_minor(ceiling, toolkit.version) or not context.gpus:
         return None
@@ -613,7 +631,10 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 
 
 def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -> Toolkit | None:
-    """Return the toolkit of the PTX that the driver must compile for a GPU; None where it need not."""
+    """Return the toolkit of the PTX that the driver must compile for a GPU.
+
+    Return None where it need not.
+    """
     if item.architecture is None or build.compute_capabilities.value is None:
         return None
     if verdict_on(context, build, item).kind == JIT:
@@ -663,7 +684,7 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
 
 @rule(_ID, TOO_OLD)
 def driver_branch(context: Context) -> Iterator[Finding]:
-    """Find driver branches that do not drive a GPU yet, or no longer, and those that the matrix lacks."""
+    """Find driver branches that do not drive a GPU, and those that the matrix lacks."""
     release = context.facts.driver.release
     if (
         release.value is not None
@@ -691,7 +712,10 @@ def driver_branch(context: Context) -> Iterator[Finding]:
 
 
 def _has_branch(context: Context) -> bool:
-    """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
+    """Say whether the driver is one of the Linux branches.
+
+    Windows and a board's system image number their own.
+    """
     is_named = context.need(context.facts.host.os, "host.os") is not None
     return (
         is_named and not is_windows_driver(context) and not context.facts.host.jetson_release.value
@@ -713,7 +737,10 @@ def _branch(context: Context) -> DriverBranch | None:
 
 
 def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
-    """Pair the driver branch with each GPU it should drive; with CUDA seen to start there is no doubt."""
+    """Pair the driver branch with each GPU it should drive.
+
+    With CUDA seen to start there is no doubt.
+    """
     branch = _branch(context)
     if branch is None or not context.gpus or cuda_starts(context):
         return
@@ -755,7 +782,10 @@ _WSL_FOLDER = "/usr/lib/wsl/"
 
 @rule("driver-wsl", goal="any")
 def driver_wsl(context: Context) -> Iterator[Finding]:
-    """Report what only WSL gets wrong: WSL 1, no Windows driver behind it, a Linux driver inside it."""
+    """Report what only WSL gets wrong.
+
+    WSL 1, no Windows driver behind it, a Linux driver inside it.
+    """
     version = context.facts.host.wsl_version
     if version.value is None or context.expect == "cpu":
         return

@@ -1,4 +1,7 @@
-"""Whether programs reach the GPUs: device nodes, containers, NVSwitch fabric, visible devices, cuInit."""
+"""Whether programs reach the GPUs.
+
+Device nodes, containers, NVSwitch fabric, visible devices, cuInit.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, paths: tuple[str, ...]) -> str:
-    """Name the first node that CUDA cannot do without; any one of a GPU will do, as in a container."""
+    """Name the first node that CUDA cannot do without.
+
+    Any one of a GPU will do, as in a container.
+    """
     gpus = {node.path for node in gpu_nodes(context)}
     required = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
     return next((path for path in required if path not in paths), "")
@@ -173,7 +179,7 @@ def _is_stated(context: Context) -> bool:
 
 @rule("driver-not-in-container", goal="any")
 def driver_not_in_container(context: Context) -> Iterator[Finding]:
-    """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
+    """Report a container without GPU devices or the driver's libraries."""
     if context.expect == "cpu" or not context.facts.host.container.value:
         return
     if (
@@ -271,7 +277,7 @@ _SYSTEM_NOT_READY = 802
 
 @rule("fabric-manager")
 def fabric_manager(context: Context) -> Iterator[Finding]:
-    """Report NVSwitch machines whose fabric manager does not run or is of another release than the driver."""
+    """Report NVSwitch machines with a fabric manager that is stopped or does not match."""
     driver = context.facts.driver
     if (
         not context.gpus

@@ -91,7 +91,10 @@ def _list_asked_rules(context: Context) -> list[Rule]:
 
 @once
 def _rules_to_ask(_: Context) -> dict[frozenset[str], tuple[list[Rule], frozenset[str]]]:
-    """Hold, for each limit of finding ids, the rules to ask of every requirement, and the ids the others decided."""
+    """Hold the rules to ask of every requirement, and the ids already decided.
+
+    There is one for each limit of finding ids.
+    """
     return {}
 
 
@@ -134,7 +137,7 @@ def _ask(context: Context, check: Check) -> tuple[list[Finding], Exception | Non
 
 
 def is_explained(context: Context, item: Rule) -> bool:
-    """Tell whether another rule, wanted or not, finds an error that leaves a `last` rule nothing to say.
+    """Return whether another rule finds an error that leaves a `last` rule no say.
 
     Raises what keeps such a rule from deciding.
     """
@@ -165,7 +168,10 @@ def _ask_last(context: Context, item: Rule) -> tuple[list[Finding], Exception | 
 
 
 def _ask_plugin(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
-    """Return what a plugin's rule finds, or what stopped it; such a rule is asked for every context anew."""
+    """Return what a plugin's rule finds, or what stopped it.
+
+    Such a rule is asked for every context anew.
+    """
     try:
         return plugins.call(lambda: _check_findings(context, item)), None
     except Exception as error:  # noqa: BLE001 - `decide` reports it
@@ -201,7 +207,10 @@ _VERDICTS, _SEVERITIES = (COMPATIBLE, INCOMPATIBLE, UNDETERMINED), (ERROR, WARNI
 
 
 class _Run:
-    """One pass over the rules: their findings, the ids that they decided, and what kept others from deciding."""
+    """One pass over the rules.
+
+    Their findings, the ids that they decided, and what kept others from deciding.
+    """
 
     def __init__(self, context: Context, only: frozenset[str]) -> None:
         self.context, self.only = context, only
@@ -211,7 +220,7 @@ class _Run:
         self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}
 
     def decide_all(self) -> None:
-        """Ask the rules; those that are silent on a machine whatever is asked for are asked once."""
+        """Ask the rules; those silent on a machine whatever is asked for are asked once."""
         asked = _rules_to_ask(self.context)
         rules, decided = asked.get(self.only) or (_list_asked_rules(self.context), frozenset())
         self.checked.update(decided)
@@ -238,7 +247,7 @@ class _Run:
         self.context = final
 
     def decide(self, item: Rule) -> bool:
-        """Ask a rule about those of its ids that are wanted, and tell whether it may say more elsewhere.
+        """Ask a rule about the wanted ids, and tell whether it may say more elsewhere.
 
         A broken rule must not take the report with it.
         """
@@ -278,7 +287,10 @@ class _Run:
         return not self.only or finding.id in self.only or finding.id not in item.ids
 
     def _weigh(self, item: Rule, error: UndecidedError) -> str:
-        """Return how much it weighs that a rule could not decide: what shows at run is a note, unless it decides."""
+        """Return how much it weighs that a rule could not decide.
+
+        What shows at run is a note, unless it decides.
+        """
         is_left_open = error.unknown == AT_RUN and error.name != self.context.decisive
         return NOTE if is_left_open or error.unknown == NOT_COLLECTED else item.severity
 
@@ -303,7 +315,10 @@ class _Run:
 
 
 def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:
-    """Rank findings, the rules' and others', and draw the verdict from them; `checked` are the ids decided."""
+    """Rank findings, the rules' and others', and draw the verdict from them.
+
+    `checked` are the ids decided.
+    """
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
@@ -325,7 +340,10 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
 
 
 def _reported_goal(context: Context) -> str:
-    """Return what the verdict is about: a GPU of another vendor, too, of which only the CPU's side was judged."""
+    """Return what the verdict is about.
+
+    A GPU of another vendor, too, of which only the CPU's side was judged.
+    """
     return "gpu" if context.asks_other_vendor else context.goal
 
 
@@ -471,7 +489,7 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
 
 
 def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> bool:
-    """Tell whether the driver's own tools hang although CUDA starts."""
+    """Return whether the driver's own tools hang although CUDA starts."""
     return (
         reason.why == "timeout"
         and any(name.startswith("driver.") for name in names)
@@ -489,7 +507,7 @@ def unread_installations(context: Context) -> Iterator[Finding]:
 
 @rule("probe-failed", severity=NOTE)
 def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
-    """Report an NVML that starts with an error other than a mismatch on a machine whose CUDA works."""
+    """Report an NVML error other than a mismatch where CUDA works."""
     nvml = context.facts.driver.nvml_result
     if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
         message = (

@@ -1,4 +1,7 @@
-"""The extras that releases have, and what they bring: data/frameworks/extras.json beside the rows of the matrix."""
+"""The extras that releases have, and what they bring.
+
+data/frameworks/extras.json beside the rows of the matrix.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +47,16 @@ def list_extras(row: FrameworkRelease) -> tuple[str, ...] | None:
 
 
 def has_extras(row: FrameworkRelease, extras: Iterable[str]) -> bool:
-    """Tell whether a release has extras; one of which nothing states them counts as having all."""
+    """Return whether a release has extras.
+
+    One of which nothing states them counts as having all.
+    """
     known_extras = list_extras(row)
     return known_extras is None or set(extras) <= set(known_extras)
 
 
 def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]) -> bool:
-    """Tell whether what extras of a release bring has wheels for a platform."""
+    """Return whether what extras of a release bring has wheels for a platform."""
     return all(not item.platforms or platform in item.platforms for item in extra_rows(row, extras))
 
 

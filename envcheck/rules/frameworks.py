@@ -1,4 +1,7 @@
-"""Rules about the frameworks: whether one is installed, once, in a release that exists here as a GPU build."""
+"""Rules about the frameworks.
+
+Whether one is installed, once, in a release that exists here as a GPU build.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,10 @@ def _nothing_to_judge(context: Context) -> Finding:
 
 
 def _refuse_damaged(context: Context) -> None:
-    """Raise for an environment that registers a framework whose files were not found: it is damaged, not empty."""
+    """Raise for an environment that registers a framework whose files were not found.
+
+    It is damaged, not empty.
+    """
     installed = context.distributions.items()
     registered = [
         name
@@ -144,7 +150,9 @@ def _refuse_damaged(context: Context) -> None:
 
 @rule("framework-duplicate-dists", goal="any")
 def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
-    """Find two distributions that own one module: they overwrite each other's files and the last one wins.
+    """Find two distributions that own one module.
+
+    They overwrite each other's files and the last one wins.
 
     The one that was installed last works if its requirements are met.
     """
@@ -171,7 +179,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
 
 
 def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
-    """Tell whether the release that was installed last is known, and nothing that it fails with is installed."""
+    """Return whether the release installed last is known, and nothing fails with it."""
     name = context.matrix.framework_of(rivals[0].name)
     releases = {item.version.partition("+")[0] for item in rivals}
     if len(releases) > 1:
@@ -185,7 +193,10 @@ def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
 
 
 def _is_goal_met(context: Context, rivals: list[Distribution]) -> bool:
-    """Tell whether the one that was installed last serves the goal: a CPU build over a GPU build does not on a GPU."""
+    """Return whether the one that was installed last serves the goal.
+
+    A CPU build over a GPU build does not on a GPU.
+    """
     name = context.matrix.framework_of(rivals[0].name)
     kinds = [item.cuda_build for item in judged_frameworks(context) if item.name == name]
     return context.goal == "cpu" or not any(kind.value is False for kind in kinds)
@@ -227,7 +238,10 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
 
 
 def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
-    """Choose what to install again: the framework's usual distribution, of the newest version among them."""
+    """Choose what to install again.
+
+    The framework's usual distribution, of the newest version among them.
+    """
     default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
     twin = known_framework(default).plans.gpu_twin if default in framework_names() else ""
     for_gpu = next((item for item in rivals if item.name == twin), None)
@@ -272,7 +286,10 @@ def local_module_shadowing(context: Context) -> Iterator[Finding]:
 
 
 def _describe_shadow(context: Context, framework: str, build: Build, shadow: Known[str]) -> Finding:
-    """Say what a file or folder hides; an error where the import dies with an empty one of its name."""
+    """Say what a file or folder hides.
+
+    An error where the import dies with an empty one of its name.
+    """
     module = shadow.value.rpartition("/")[2].removesuffix(".py")
     is_own = module == known_framework(framework).module_of(build.distribution)
     beside = [
@@ -330,7 +347,7 @@ def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
 
 
 def _available_pythons(context: Context, row: FrameworkRelease) -> str:
-    """Name the Pythons a release has wheels for, and which builds of them where that is the point."""
+    """Name the Pythons a release has wheels for, and their builds where that matters."""
     standard, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
         return standard
@@ -350,7 +367,10 @@ def _python(context: Context) -> str:
 
 @once
 def _other_release(context: Context, framework: str, distribution: str) -> str:
-    """Name the newest release of the same distribution that this Python can install; "" when there is none."""
+    """Name the newest release of the same distribution that this Python can install.
+
+    Return "" when there is none.
+    """
     rows = context.matrix.releases(framework, context.platform)
     matches = (
         row
@@ -363,7 +383,10 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
 
 @rule("dependency-conflict", goal="any", installs=True)
 def extra_missing(context: Context) -> Iterator[Finding]:
-    """Find requested extras that no release has that the request admits: pip would go on without them."""
+    """Find requested extras that no release has that the request admits.
+
+    pip would go on without them.
+    """
     for wanted in wanted_releases(context):
         if wanted.obstacle != EXTRA:
             continue
@@ -392,7 +415,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
 
 @rule("dependency-conflict", goal="any", installs=True)
 def package_without_peer(context: Context) -> Iterator[Finding]:
-    """Find packages none of whose releases goes with the release of a framework that is asked for beside them."""
+    """Find packages none of whose releases goes with the requested framework."""
     asked = {item.framework: item for item in wanted_releases(context) if item.build is not None}
     for wanted in wanted_releases(context):
         if wanted.obstacle != PEER:
@@ -461,7 +484,7 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
 
 
 def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
-    """Say whether the metadata of a release excludes a pin, for whichever Python the release has a wheel."""
+    """Say whether a release's metadata excludes a pin, on every Python that has a wheel."""
     bounds = row.requires.get(name, "")
     if (
         row.framework in framework_names() and identity(row.framework).wheels.has_floors_by_python
@@ -471,7 +494,7 @@ def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
 
 
 def _names_framework(context: Context, name: str, version: str, framework: str) -> bool:
-    """Say whether the pinned release states which releases of the framework it goes with, as Keras 3 does."""
+    """Say whether the pinned release states its framework releases, as Keras 3 does."""
     section = context.matrix.companion_of(name)
     if section:
         rows = context.matrix.releases(section, context.platform, version.__eq__)
@@ -482,7 +505,7 @@ def _names_framework(context: Context, name: str, version: str, framework: str) 
 
 @rule("dependency-conflict", severity=WARNING, goal="any", installs=True)
 def framework_replaced(context: Context) -> Iterator[Finding]:
-    """Find packages that replace the framework which is installed by the release that they require."""
+    """Find packages that replace the installed framework by the release they require."""
     installed = installed_builds(context)
     for wanted in wanted_releases(context) if installed else ():
         there = [build for build in installed if build.framework == wanted.framework]
@@ -527,7 +550,7 @@ def fitting_package(context: Context, name: str, build: Build) -> str:
 
 
 def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -> str:
-    """Write what takes the place of a withdrawn distribution, of the same release where there is one."""
+    """Write what replaces a withdrawn distribution, of the same release if there is one."""
     line = re.match(r"={2,3}(\d+\.\d+)", specifier)
     successor = None
     if line:
@@ -600,7 +623,7 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
 
 
 def _is_gpu_meant(context: Context) -> bool:
-    """Tell whether anything says that a GPU is there or wanted."""
+    """Return whether anything says that a GPU is there or wanted."""
     facts = (
         context.facts.driver.release,
         context.facts.driver.cuda_driver_version,
@@ -611,7 +634,7 @@ def _is_gpu_meant(context: Context) -> bool:
 
 
 def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
-    """Tell whether a framework is a CPU build and no GPU build of this release exists for this platform."""
+    """Return whether a CPU build is all that this release has for this platform."""
     if has_gpu_build(context, framework.main):
         return False
     # nor of any other release: whatever the files say, it is a CPU build
@@ -710,7 +733,7 @@ _ID = "release-unknown"
 
 @rule(_ID, goal="any", installs=True)
 def release_unknown(context: Context) -> Iterator[Finding]:
-    """Find releases that the matrix does not hold, which cannot be judged, or by their own files only."""
+    """Find releases that the matrix lacks, judged by their own files or not at all."""
     for wanted in wanted_releases(context):
         if wanted.obstacle == LABEL:
             yield _unknown_label(context, wanted)
@@ -732,7 +755,7 @@ def release_unknown(context: Context) -> Iterator[Finding]:
 
 
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
-    """Say which builds of a release are known, where a label was asked for that none of them has."""
+    """Say which builds of a release are known, where none has the label asked for."""
     label = wanted.specifier.rpartition("+")[2]
     row = next(
         (item for item in wanted.rejected if item.platform in (context.platform, "any")),
@@ -765,9 +788,10 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
 
 
 def is_variant(context: Context, build: Build) -> bool:
-    """Tell whether an installed build is a nightly, vendor or local build of a release in the matrix.
+    """Return whether an installed build is a nightly, vendor or local one of the matrix.
 
-    Its files show its CUDA version and its libraries. A build newer than the matrix is none: its needs are unknown.
+    Its files show its CUDA version and its libraries. A build newer than the matrix is none: its
+    needs are unknown.
     """
     try:
         version = Version(build.version)
@@ -800,9 +824,10 @@ def _variant(context: Context, build: Build, kind: str) -> Finding:
 
 
 def _find_installer(context: Context, build: Build) -> str:
-    """Name the framework of the matrix that requires a build, as TensorFlow 2.12 does JAX; "" where somebody asked.
+    """Name the framework that requires a build, as TensorFlow 2.12 does JAX, or "".
 
-    What its release needs was known to those who made that one: its pins hold, or another finding says so.
+    What its release needs was known to those who made that one: its pins hold, or another finding
+    says so.
     """
     if not build.installed or any(
         wanted.framework == build.framework for wanted in wanted_releases(context)
@@ -848,7 +873,7 @@ _RENEWALS = {
 
 
 def _is_newer(label: str, newest: str) -> bool:
-    """Return whether a label such as "torch 9.9" or "torch>=9" states a release above the newest one known."""
+    """Return whether a label such as "torch>=9" is above the newest known release."""
     stated = re.search(r"[=<>~ ](\d+(?:\.\d+)*)", label)
     return stated is not None and numbers(stated[1]) > numbers(newest)
 

@@ -84,7 +84,10 @@ def _data() -> PartialCode:
 
 
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
-    """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
+    """Return the CUDA whose PTX the driver must compile for a GPU of this capability.
+
+    Return "" where it need not.
+    """
     texts = build.compute_capabilities.value or ()
     cuda = ""
     if any(text.startswith("compute_") for text in texts):
@@ -122,7 +125,7 @@ class Verdict:
 
 @rule(TOO_NEW, TOO_OLD)
 def code_for_gpus(context: Context) -> Iterator[Finding]:
-    """Find builds made before a GPU's architecture, builds that dropped it, and architectures the matrix lacks."""
+    """Find builds made before a GPU or after its support, and unknown architectures."""
     builds = possible_cuda_builds(context)
     yield from problem_findings(context, TOO_OLD, lambda build: build in builds)
     for build in builds:
@@ -137,7 +140,7 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
 
 @rule(TOO_NEW, TOO_OLD)
 def code_of_packages(context: Context) -> Iterator[Finding]:
-    """Find packages on top of a framework without code for a GPU that the framework itself serves."""
+    """Find packages without code for a GPU that the framework itself serves."""
     builds = [
         build for build in package_builds(context) if build.compute_capabilities.value is not None
     ]
@@ -150,7 +153,7 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
 
 @rule(TOO_OLD)
 def documents_of_packages(context: Context) -> Iterator[Finding]:
-    """Find releases whose documents ask for a newer GPU than one that the framework itself serves."""
+    """Find releases documented for a newer GPU than one that the framework serves."""
     releases = [(item.name, item.version) for item in context.distributions.values()]
     releases += [
         (item.package.distribution, item.package.version)
@@ -211,7 +214,7 @@ def bundled_ptxas(context: Context) -> Iterator[Finding]:
 
 
 def _is_from_index(item: Distribution) -> bool:
-    """Tell whether a copy is the index's: conda's and NVIDIA's own builds bring another ptxas."""
+    """Return whether a copy is the index's: conda's and NVIDIA's own builds bring another ptxas."""
     return item.installer != "conda" and "+" not in item.version
 
 
@@ -248,7 +251,10 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
 
 
 def serves_no_gpu(context: Context, build: Build) -> bool:
-    """Tell whether `code_for_gpus` finds an error with a build here: it is known to serve none of the GPUs."""
+    """Return whether `code_for_gpus` finds an error with a build here.
+
+    It is known to serve none of the GPUs.
+    """
     try:
         kinds = [
             verdict_on(context, build, item).kind
@@ -261,7 +267,10 @@ def serves_no_gpu(context: Context, build: Build) -> bool:
 
 
 def _is_served(context: Context, item: JudgedGpu) -> bool:
-    """Tell whether no framework is known to lack code for a GPU; what is not stated, or documented alone, is not."""
+    """Return whether no framework is known to lack code for a GPU.
+
+    What is not stated, or documented alone, is not.
+    """
     frameworks = (
         build
         for build in possible_cuda_builds(context)
@@ -274,7 +283,10 @@ def _is_served(context: Context, item: JudgedGpu) -> bool:
 
 
 def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
-    """List the judged builds that are, or may be, CUDA builds; JAX's plugins of one CUDA count once."""
+    """List the judged builds that are, or may be, CUDA builds.
+
+    JAX's plugins of one CUDA count once.
+    """
     builds: dict[tuple[str, str, object], Build] = {}
     for build in judged_builds(context):
         if build.cuda_build.value is not False:
@@ -284,7 +296,10 @@ def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
 
 
 def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
-    """Decide how a build serves a GPU whose architecture is in the matrix; raises where nothing states it."""
+    """Decide how a build serves a GPU whose architecture is in the matrix.
+
+    Raises where nothing states it.
+    """
     document = documented_gpus(build.distribution, build.version, context.platform)
     if document is not None and document.excludes(item.capability):
         return Verdict(TOO_OLD, document=document)
@@ -352,7 +367,10 @@ def _older_major(cuda: str, item: JudgedGpu) -> bool:
 def _findings(
     context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str
 ) -> Iterator[Finding]:
-    """Yield one finding for the GPUs a build does not serve; a warning when it serves another one."""
+    """Yield one finding for the GPUs a build does not serve.
+
+    A warning when it serves another one.
+    """
     known_gpus = [item for item in gpus if item.architecture]
     verdicts = [(item, verdict_on(context, build, item)) for item in known_gpus]
     failures = [
@@ -476,7 +494,7 @@ def _find_known_problem(
 
 
 def _avoid_slow_start(rows: tuple[KnownProblem, ...], build: Build, item: JudgedGpu) -> Fix:
-    """Name what is known to work where users report that a build fails on a GPU; else a newer build."""
+    """Name what works where users report that a build fails; else a newer build."""
     for row in rows:
         if row.remedy:
             return AvoidReportedFailure(row.remedy)
@@ -484,7 +502,7 @@ def _avoid_slow_start(rows: tuple[KnownProblem, ...], build: Build, item: Judged
 
 
 def is_reported_to_fail(finding: Finding) -> bool:
-    """Tell whether a finding says that users report a build to fail on a GPU."""
+    """Return whether a finding says that users report a build to fail on a GPU."""
     return isinstance(finding.cure, AvoidReportedFailure)
 
 

@@ -29,7 +29,10 @@ class ArchitectureTarget:
         return f"{self.major}.{self.minor}"
 
     def reaches(self, capability: tuple[int, ...]) -> bool:
-        """Tell whether code for this target runs on a compute capability, embedded parts aside."""
+        """Return whether code for this target runs on a compute capability.
+
+        Embedded parts do not count.
+        """
         target = (self.major, self.minor)
         if self.suffix == "a":
             return target == capability

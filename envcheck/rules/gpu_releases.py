@@ -1,4 +1,7 @@
-"""Choose CUDA releases for a machine: what its driver runs, and what known problems keep from the GPU."""
+"""Choose CUDA releases for a machine.
+
+What its driver runs, and what known problems keep from the GPU.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def problem_findings(
     *,
     of_extras: bool = False,
 ) -> Iterator[Finding]:
-    """Yield what the matrix knows to go wrong with the judged builds, of one finding id; `of_extras`: with extras."""
+    """Yield the known problems of the judged builds, of one finding id.
+
+    `of_extras`: of builds with extras.
+    """
     for framework in judged_frameworks(context):
         for build in filter(concerns, framework.builds):
             for problem in _problems(context, build):
@@ -55,7 +61,7 @@ def problem_findings(
 
 
 def empty_wheels(context: Context) -> Iterator[Finding]:
-    """Yield the registered distributions that are known to bring no framework here, such as placeholder wheels."""
+    """Yield the distributions that bring no framework here, such as placeholders."""
     for name, item in context.distributions.items():
         if context.matrix.framework_of(name) is None or item.scope == "conda":
             continue
@@ -84,7 +90,7 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
 def constraints_on(
     context: Context, distribution: str, version: str, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """List what keeps pip from the newest of these names where a release is known not to work with it."""
+    """List what keeps pip from the newest of these names, where it does not work."""
     required_names = frozenset(names)
     problems = [
         problem
@@ -106,7 +112,7 @@ def constraints_on(
 
 
 def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a release has a problem here that keeps it from being installed or from finding the GPU."""
+    """Return whether a release cannot be installed, or does not find the GPU, here."""
     problems = context.matrix.problems(row.distribution, row.version, "run")
     problems += context.matrix.problems(row.distribution, row.version, "install")
     return any(
@@ -153,7 +159,7 @@ def _applies(
 
 
 def fits_machine(context: Context, problem: KnownProblem) -> bool:
-    """Tell whether platform, Python and GPUs are those of a problem."""
+    """Return whether platform, Python and GPUs are those of a problem."""
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
@@ -170,13 +176,13 @@ def fits_machine(context: Context, problem: KnownProblem) -> bool:
 
 
 def has_cuda_wheels(context: Context, build: Build) -> bool:
-    """Tell whether any of the CUDA wheels that a release asks for is installed."""
+    """Return whether any of the CUDA wheels that a release asks for is installed."""
     wheels = build.release.cuda_wheels if build.release else ()
     return any(name_of(wheel) in context.distributions for wheel in wheels)
 
 
 def _holds(context: Context, condition: str) -> bool:
-    """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
+    """Return whether an installed distribution meets a condition such as numpy>=2."""
     name = name_of(condition)
     distribution = context.distributions.get(name)
     return distribution is not None and matches(distribution.version, condition[len(name) :])
@@ -239,7 +245,7 @@ def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
 
 
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
-    """List the CUDA releases of a framework for this platform, newest first, whatever their distribution."""
+    """List a framework's CUDA releases for this platform, newest first."""
     return _gpu_rows(context.matrix, framework, context.platform)
 
 
@@ -251,7 +257,7 @@ def _gpu_rows(matrix: Matrix, framework: str, platform: str) -> tuple[FrameworkR
 
 
 def has_gpu_build(context: Context, build: Build) -> bool:
-    """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
+    """Return whether this release exists as a CUDA build for this platform."""
     builds = context.matrix.builds(
         build.framework, context.platform, admits=build.version.__eq__, pin=build.version
     )
@@ -274,7 +280,10 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
 
 
 def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkRelease | None:
-    """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
+    """Choose a CUDA release for this Python and driver.
+
+    Of the same minor where there is one, else the newest.
+    """
     rows, line = gpu_rows(context, framework), major_minor(preferred)
     same_version = [row for row in rows if row.version == preferred]
     same_version += [row for row in rows if major_minor(row.version) == line]
@@ -288,7 +297,10 @@ def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkR
 
 @once
 def driver_runs(context: Context, cuda: str | None) -> bool:
-    """Tell whether the driver reaches the floor of a CUDA version, or offers its major; an unknown one always does."""
+    """Return whether the driver reaches the floor of a CUDA version, or offers its major.
+
+    An unknown one always does.
+    """
     release = context.facts.driver.release
     if cuda is None or release.value is None:
         offered = context.facts.driver.cuda_driver_version
@@ -337,7 +349,10 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
 
 
 def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:
-    """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
+    """Choose release and CUDA variant for this Python and driver.
+
+    `near` itself where it has one, else the newest.
+    """
     rows = [
         row
         for row in context.matrix.builds(framework, context.platform)
@@ -351,7 +366,7 @@ def choose_variant(context: Context, framework: str, preferred: str) -> tuple[st
 
 
 def _is_offered(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a row is a CUDA build on PyTorch's own index that the driver runs."""
+    """Return whether a row is a CUDA build on PyTorch's own index that the driver runs."""
     return (
         bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)
     )
@@ -366,10 +381,11 @@ def find_index_build(
     capability: str = "",
     newest: bool = False,
 ) -> FrameworkRelease | None:
-    """Find the build of a framework's own index for a machine of which little is known; None where none fits.
+    """Find the build on a framework's own index for a little-known machine, or None.
 
-    The newest release, or the one that is named. Of its builds the newest that the driver runs; where the driver is not
-    known, the one for the oldest CUDA, which the most drivers run; with `newest` for the newest all the same.
+    The newest release, or the one that is named. Of its builds the newest that the driver runs;
+    where the driver is not known, the one for the oldest CUDA, which the most drivers run; with
+    `newest` for the newest all the same.
     """
     rows = context.matrix.builds(
         framework, context.platform, admits=release.__eq__ if release else None, pin=release
@@ -388,7 +404,7 @@ def find_index_build(
 
 
 def serves_capability(context: Context, row: FrameworkRelease, capability: str) -> bool:
-    """Tell whether a build has machine code for a GPU that its documents do not exclude."""
+    """Return whether a build has machine code for a GPU that its documents do not exclude."""
     document = documented_gpus(row.distribution, row.version, row.platform)
     if document is not None and document.excludes(capability):
         return False
@@ -406,7 +422,9 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
 def package_for_machine(
     context: Context, name: str, capability: str = ""
 ) -> tuple[FrameworkRelease | None, bool]:
-    """Choose the newest release of a package for GPU, driver and Python, and tell whether the framework may stay.
+    """Choose a package's newest release for GPU, driver and Python.
+
+    Tell whether the framework may stay.
 
     Where none goes with the framework that is there, the newest of all comes with its own.
     """
@@ -440,18 +458,24 @@ def _goes_with(context: Context, row: FrameworkRelease, build: Build) -> bool:
 
 
 def is_windows_driver(context: Context) -> bool:
-    """Tell whether the driver is the Windows one: on Windows, and in WSL."""
+    """Return whether the driver is the Windows one: on Windows, and in WSL."""
     return bool(context.os == "windows" or context.facts.host.wsl_version.value)
 
 
 @once
 def toolkit_of(context: Context, cuda: str) -> Toolkit | None:
-    """Find the row of a CUDA version; a bare major ("12", as JAX names its builds) means the oldest of that major."""
+    """Find the row of a CUDA version.
+
+    A bare major ("12", as JAX names its builds) means the oldest of that major.
+    """
     return context.matrix.resolve_toolkit(cuda)
 
 
 def driver_floor(context: Context, toolkit: Toolkit) -> str | None:
-    """Return the lowest driver that runs builds of a toolkit: under minor-version compatibility where that exists."""
+    """Return the lowest driver that runs builds of a toolkit.
+
+    Under minor-version compatibility where that exists.
+    """
     return floor_of(toolkit, windows=is_windows_driver(context))
 
 
@@ -471,7 +495,10 @@ def full_driver(context: Context, toolkit: Toolkit) -> str | None:
 
 @once
 def newest_branch(context: Context) -> str:
-    """Return the newest driver branch that drives every GPU here: 580 for a V100; "" where branches say nothing."""
+    """Return the newest driver branch that drives every GPU here.
+
+    580 for a V100; "" where branches say nothing.
+    """
     if is_windows_driver(context) or context.facts.host.jetson_release.value:
         return ""
     values = (gpu.compute_capability for gpu in context.gpus)
@@ -487,7 +514,7 @@ def newest_branch(context: Context) -> str:
 
 @once
 def lowest_driver(context: Context, floor: str) -> str:
-    """Return the lowest driver that reaches a floor, drives every GPU and runs every judged build."""
+    """Return the lowest driver that reaches a floor, drives every GPU and runs every build."""
     values = (gpu.compute_capability for gpu in context.gpus)
     rows = (context.matrix.architecture(item.value) for item in values if item.value is not None)
     firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]

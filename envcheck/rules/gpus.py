@@ -1,4 +1,4 @@
-"""The GPUs of a machine: their names, architectures, which of them CUDA sees, and whether it starts."""
+"""The GPUs: names, architectures, which of them CUDA sees, and whether it starts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Selection:
 def select_devices(
     value: str, uuids: tuple[str, ...], mig_uuids: tuple[tuple[str, ...], ...]
 ) -> Selection:
-    """Return the GPUs that a value leaves visible; `uuids` and `mig_uuids` are per GPU, an empty uuid is unknown."""
+    """Return the GPUs that a value leaves visible.
+
+    `uuids` and `mig_uuids` are per GPU, an empty uuid is unknown.
+    """
     entries = [entry.strip() for entry in value.split(",")]
     if not value.strip():
         return Selection((), "an empty list hides every GPU")
@@ -122,13 +125,19 @@ def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
 
 
 def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
-    """List the GPUs that CUDA can number: those that NVML does not leave out, or all where it lists none."""
+    """List the GPUs that CUDA can number.
+
+    Those that NVML does not leave out, or all where it lists none.
+    """
     numbered = tuple(gpu for gpu in context.gpus if not isinstance(gpu.nvml_index, Absent))
     return numbered or context.gpus
 
 
 def hides_any_gpu(value: str) -> bool:
-    """Return whether a value of CUDA_VISIBLE_DEVICES hides whatever GPUs there are: it begins with no GPU."""
+    """Return whether a value of CUDA_VISIBLE_DEVICES hides whatever GPUs there are.
+
+    It begins with no GPU.
+    """
     return _form(value.split(",", maxsplit=1)[0].strip()) == "invalid"
 
 
@@ -147,7 +156,9 @@ def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
 
 
 def usable_gpus(context: Context) -> tuple[Gpu, ...]:
-    """List the GPUs CUDA work can land on: not those of another driver, of another container or hidden.
+    """List the GPUs CUDA work can land on.
+
+    Not those of another driver, of another container or hidden.
 
     Where that leaves none, all of them: why there is none is another rule's finding.
     """
@@ -173,7 +184,7 @@ def _by_name(value: str) -> bool:
 
 
 def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
-    """Tell whether CUDA numbers these GPUs as NVML does: it puts the fastest first by default."""
+    """Return whether CUDA numbers these GPUs as NVML does: it puts the fastest first by default."""
     if context.environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return True
     return all(_same_or_slower(first, second) for first, second in pairwise(gpus))
@@ -209,7 +220,10 @@ def gpu_name(gpu: Gpu) -> str:
 
 
 def product_of(gpu: Gpu) -> GpuProduct | None:
-    """Look the product up by PCI id, then by name; reports often leave the brand out ("RTX 3090")."""
+    """Look the product up by PCI id, then by name.
+
+    Reports often leave the brand out ("RTX 3090").
+    """
     if gpu.pci_id.value is not None:
         product = find_gpu_by_pci_id(gpu.pci_id.value)
         if product is not None:
@@ -220,7 +234,10 @@ def product_of(gpu: Gpu) -> GpuProduct | None:
 
 
 def capability_of(context: Context, gpu: Gpu) -> str | None:
-    """Return a GPU's compute capability; when it was not read, its product's, if that has just one."""
+    """Return a GPU's compute capability.
+
+    When it was not read, its product's, if that has just one.
+    """
     if isinstance(gpu.compute_capability, Unknown):
         product = product_of(gpu)
         if product is not None and len(product.compute_capabilities) == 1:
@@ -229,7 +246,10 @@ def capability_of(context: Context, gpu: Gpu) -> str | None:
 
 
 def judged_gpus(context: Context) -> tuple[JudgedGpu, ...]:
-    """List the usable GPUs whose compute capability is known; one that could not be read ends the rule."""
+    """List the usable GPUs whose compute capability is known.
+
+    One that could not be read ends the rule.
+    """
     context.need(context.facts.gpus, "gpus")
     result = []
     for gpu in usable_gpus(context):
@@ -240,13 +260,16 @@ def judged_gpus(context: Context) -> tuple[JudgedGpu, ...]:
 
 
 def is_data_center(gpu: Gpu) -> bool | None:
-    """Tell whether a GPU supports forward compatibility; None when neither its id nor its name is known."""
+    """Return whether a GPU supports forward compatibility.
+
+    Return None when neither its id nor its name is known.
+    """
     product = product_of(gpu)
     return product.data_center if product else None
 
 
 def cuda_starts(context: Context) -> bool:
-    """Tell whether CUDA starts: then the driver works, whatever its files look like."""
+    """Return whether CUDA starts: then the driver works, whatever its files look like."""
     result = context.facts.driver.cuda_init_result
     return result.value == 0
 
@@ -255,21 +278,24 @@ _DRIVER_RESULTS = (0, 802, 803, 804)  # results of cuInit that need an open devi
 
 
 def is_plain_linux(context: Context) -> bool:
-    """Tell whether this machine has its own kernel driver: Linux, no container, no WSL, no Jetson."""
+    """Return whether this machine has its own kernel driver.
+
+    Linux, no container, no WSL, no Jetson.
+    """
     host = context.facts.host
     facts = (host.container, host.wsl_version, host.jetson_release)
     return context.os in ("linux", "") and not any(fact.value is not None for fact in facts)
 
 
 def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
-    """List the nodes of the GPUs themselves, /dev/nvidia0 and on; nvidiactl alone proves nothing."""
+    """List the nodes of the GPUs, /dev/nvidia0 and on; nvidiactl proves nothing."""
     nodes = context.facts.driver.device_nodes
     all_nodes = nodes.value or ()
     return tuple(node for node in all_nodes if node.path[len("/dev/nvidia") :].isdigit())
 
 
 def was_given_gpus(context: Context) -> bool:
-    """Tell whether this container reaches GPUs, by their nodes, NVML's list, or an answer that only a driver gives."""
+    """Return whether this container reaches GPUs, by nodes, NVML or a driver's answer."""
     nvml = context.facts.driver.nvml_result
     result = context.facts.driver.cuda_init_result
     has_nvml_gpu = any(gpu.nvml_index.value is not None for gpu in context.gpus)
@@ -284,7 +310,10 @@ def other_vendors() -> Mapping[str, OtherVendor]:
 
 
 def vendor_of_build(*names: str) -> OtherVendor | None:
-    """Return the vendor for whose GPUs a build is made, by the words that state it: rocm, xpu; None for none."""
+    """Return the vendor for whose GPUs a build is made, by the words that state it.
+
+    Rocm, xpu; None for none.
+    """
     return next(
         (vendor for vendor in other_vendors().values() if set(names) & set(vendor.accelerators)),
         None,

@@ -200,7 +200,10 @@ def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
 
 
 def _nvml_fault(gpu: Gpu) -> int | None:
-    """Return the NVML code with which a GPU could not be opened: "NVML (…), GPU 1: GPU is lost (15)"."""
+    """Return the NVML code with which a GPU could not be opened.
+
+    "NVML (…), GPU 1: GPU is lost (15)".
+    """
     fact: Fact[str] = gpu.uuid
     match = re.search(r"\((\d+)\)$", fact.detail) if isinstance(fact, Unknown) else None
     return int(match[1]) if match and int(match[1]) in _NVML_FAULTS else None
@@ -326,7 +329,7 @@ def _holders(gpu: Gpu) -> str:
 
 
 def _most_is_hidden(gpu: Gpu) -> bool:
-    """Tell whether the processes listed hold less than half of what is in use."""
+    """Return whether the processes listed hold less than half of what is in use."""
     processes = gpu.processes.value or ()
     shares = [item.memory_bytes.value for item in processes if item.memory_bytes.value is not None]
     return len(shares) == len(processes) and sum(shares) < _bytes(gpu)[0] / 2
@@ -345,7 +348,7 @@ def _gpu_evidence(context: Context, gpu: Gpu, name: str) -> Evidence:
 
 @rule("mig-config", severity=WARNING)
 def mig_config(context: Context) -> Iterator[Finding]:
-    """Report GPUs split by MIG with no instance to use, and those of which CUDA will use one instance only."""
+    """Report GPUs split by MIG without an instance, or of which CUDA uses one only."""
     split = [gpu for gpu in context.gpus if gpu.mig_enabled.value]
     if not split:
         return

@@ -1,4 +1,4 @@
-"""The builds to judge: those installed, those that --for asks for, and the packages on top of them."""
+"""The builds to judge: installed, asked for, and the packages on top of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def target_builds(context: Context) -> tuple[Build, ...]:
 
 
 def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
-    """List the distributions of the framework that an extra brings: jax[cuda12] comes with jax-cuda12-plugin."""
+    """List the distributions that an extra brings: jax[cuda12] -> jax-cuda12-plugin."""
     row = wanted.build.release if wanted.build and not wanted.build.installed else None
     if row is None or row.gpu_extra is None or row.cuda_build:
         return ()
@@ -59,7 +59,10 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
 
 @once
 def package_builds(context: Context) -> tuple[Build, ...]:
-    """List the CUDA packages on top of a framework that are installed or asked for, as far as the matrix holds them."""
+    """List the CUDA packages on top of a framework that the matrix holds.
+
+    They are installed or asked for.
+    """
     builds = []
     for item in context.distributions.values():
         section = None
@@ -93,7 +96,10 @@ class JudgedFramework:
 
     @property
     def main(self) -> Build:
-        """Return the build that names the framework's version: a stub or plugin only when there is no other."""
+        """Return the build that names the framework's version.
+
+        A stub or plugin only when there is no other.
+        """
         matches = [build for build in self.builds if build.distribution == self.name]
         return (matches or list(self.builds))[0]
 

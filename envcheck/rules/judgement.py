@@ -1,4 +1,7 @@
-"""Judge releases on a machine: `doctor --for`, `plan`, `check` and `matrix query` all ask here, so they agree."""
+"""Judge releases on a machine.
+
+`doctor --for`, `plan`, `check` and `matrix query` all ask here, so they agree.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ _NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing
 
 
 class Judgement:
-    """Whether a release works on a machine; what is wrong with the machine itself stands in the report alone."""
+    """Whether a release works on a machine.
+
+    What is wrong with the machine itself stands in the report alone.
+    """
 
     def __init__(self, context: Context, judge: ReleaseJudge, only: frozenset[str]) -> None:
         """Judge the machine with the release; the judge knows the machine without it."""
@@ -108,9 +114,12 @@ class ReleaseJudge:
         *,
         only: frozenset[str] = frozenset(),
     ) -> Judgement:
-        """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.
+        """Judge the release that requirements ask for together.
 
-        `only` limits the checks of this release alone. Raises RequestError for a requirement that cannot be judged.
+        `facts` describe the machine with what it brings.
+
+        `only` limits the checks of this release alone. Raises RequestError for a requirement that
+        cannot be judged.
         """
         return Judgement(self._asking(requirements, facts), self, only or self._only)
 
@@ -126,7 +135,9 @@ class ReleaseJudge:
 
 
 def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:
-    """Judge the releases that a context's target asks for; `only` limits the checks to some finding ids.
+    """Judge the releases that a context's target asks for.
+
+    `only` limits the checks to some finding ids.
 
     Raises RequestError for a requirement that cannot be judged.
     """
@@ -134,7 +145,7 @@ def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judge
 
 
 def is_unstated(finding: Finding) -> bool:
-    """Tell whether a check waits for a fact that the description of a machine leaves open."""
+    """Return whether a check waits for a fact that the description of a machine leaves open."""
     return finding.id == "probe-failed" and all(
         NOT_STATED.detail in item.shown for item in finding.evidence
     )

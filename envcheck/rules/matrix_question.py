@@ -1,4 +1,7 @@
-"""Answer questions to the matrix: the rows of a requirement, and the releases that fit a machine."""
+"""Answer questions to the matrix.
+
+The rows of a requirement, and the releases that fit a machine.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ class Answer:
 def find_releases(
     judge: RowJudge, admits: Callable[[FrameworkRelease], bool] = lambda _: True
 ) -> tuple[Answer, ...]:
-    """List the admitted builds that fit or may fit, newest first, without stubs and yanked releases."""
+    """List the admitted builds that may fit, newest first, without stubs.
+
+    Yanked releases are left out.
+    """
     question, matrix = judge.question, judge.matrix
     frameworks = (question.framework,) if question.framework else matrix.judged()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
@@ -105,16 +111,22 @@ def _list_builds(row: FrameworkRelease, question: Question) -> list[Candidate]:
 
 
 def _next_place(places: dict[Hashable, int], row: FrameworkRelease) -> int:
-    """Count the releases of a distribution for a platform, newest first: neighbours have numbers in sequence."""
+    """Count the releases of a distribution for a platform, newest first.
+
+    Neighbours have numbers in sequence.
+    """
     name = (row.distribution, row.platform, row.local)
     places[name] = places.get(name, -1) + 1
     return places[name]
 
 
 def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
-    """List the rows that a requirement admits, newest first, each with its known problems; raises RequestError.
+    """List the rows that a requirement admits, newest first, with known problems.
 
-    A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release that it is a build of.
+    Raises RequestError.
+
+    A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release that it is a build
+    of.
     """
     check_requirements((text,), matrix, is_judged=False)
     specifier = read_requirement(text).specifier
@@ -145,7 +157,10 @@ def _lowest_driver(matrix: Matrix, row: FrameworkRelease) -> str:
 
 
 def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tuple[Answer, ...]:
-    """List what each extra brings CUDA with, as it is planned: the plugins of jax[cuda13] and jax[cuda12]."""
+    """List what each extra brings CUDA with, as it is planned.
+
+    The plugins of jax[cuda13] and jax[cuda12].
+    """
     if row.cuda_build or not row.extras or row.framework not in framework_names():
         return ()
     known = identity(row.framework)
@@ -178,7 +193,7 @@ def _list_cuda_builds(matrix: Matrix, row: FrameworkRelease) -> tuple[FrameworkR
 
 
 def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
-    """Name the newest release of each companion that goes with a release: Keras, tf-keras, torchvision."""
+    """Name each companion's newest release that goes with a release: Keras, torchvision."""
     beside = (
         item.distributions for item in load_companions().rows if row.framework in item.frameworks
     )
@@ -191,12 +206,12 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
 
 
 def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
-    """Return why the distribution of a requirement no longer installs a framework; None if it does."""
+    """Return why a requirement's distribution no longer installs a framework, or None."""
     return matrix.removed_distribution(name_of(text))
 
 
 def find_requirer(matrix: Matrix, text: str) -> str:
-    """Name the distribution that pins one without rows of its own, such as jax-cuda12-pjrt; "" for none."""
+    """Name the distribution that pins one without rows, such as jax-cuda12-pjrt, or ""."""
     name = name_of(text)
     framework = matrix.framework_of(name)
     if framework and not any(_list_releases(matrix, text)):
@@ -207,7 +222,7 @@ def find_requirer(matrix: Matrix, text: str) -> str:
 
 
 def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
-    """Return the distribution of a requirement, the releases around the one that it pins, and the newest."""
+    """Return a requirement's distribution, the releases around its pin, and the newest."""
     versions = list(dict.fromkeys(row.version for row in _list_releases(matrix, text)))
     pin = _parse_pin(text)
     newest = versions[0] if versions else ""
@@ -287,7 +302,10 @@ _NAMES: Mapping[type, tuple[tuple[str, ...], str, str]] = {
 
 @dataclass
 class TableRow:
-    """One row of a table of the matrix; `cells` maps the name of each cell that is not empty to its value."""
+    """One row of a table of the matrix.
+
+    `cells` maps the name of each cell that is not empty to its value.
+    """
 
     table: str  # cuda, driver, architecture, cudnn, tensorrt, conda, release
     name: str  # "cuDNN 9.10 for CUDA 12"
@@ -298,10 +316,13 @@ class TableRow:
 
 
 def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
-    """List the rows of the table that a name, with or without a version, asks for; None if it names no table.
+    """List the rows of the table that a name, with or without a version, asks for.
 
-    cuda==12.6, driver==550.54.15, architecture==8.9, cudnn==9.10, tensorrt==8.6.1, conda==cudatoolkit; the
-    distributions that go with TensorFlow take a requirement: tf-keras==2.15.*
+    Return None if it names no table.
+
+    cuda==12.6, driver==550.54.15, architecture==8.9, cudnn==9.10, tensorrt==8.6.1,
+    conda==cudatoolkit; the distributions that go with TensorFlow take a requirement:
+    tf-keras==2.15.*
     """
     match = re.fullmatch(r"\s*([A-Za-z][\w.-]*?)\s*(?:==?\s*([\w.-]+))?\s*", text)
     name, value = (match[1].lower(), match[2] or "") if match else ("", "")
@@ -416,7 +437,10 @@ class TablesFound:
 
 
 def answer_requirement(matrix: Matrix, text: str) -> RowsFound | TablesFound:
-    """Find the rows of a table that is named, or those that a requirement admits; raises RequestError."""
+    """Find the rows of a named table, or those that a requirement admits.
+
+    Raises RequestError.
+    """
     return _find_tables(matrix, text) or _find_requirement(matrix, text)
 
 
@@ -469,10 +493,16 @@ MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64
 
 
 class ReleasesFound:
-    """The releases that meet conditions: the newest of each framework, and every row for who asks for them."""
+    """The releases that meet conditions.
+
+    The newest of each framework, and every row for who asks for them.
+    """
 
     def __init__(self, matrix: Matrix, conditions: Mapping[str, str]) -> None:
-        """Take the conditions by the names of their options, "" where one is not given; raises RequestError."""
+        """Take the conditions by the names of their options, "" for one not given.
+
+        Raises RequestError.
+        """
         self._judge = RowJudge(matrix, _make_question(matrix, conditions))
         self.checked = matrix.checked
         self.question = {name: value for name, value in conditions.items() if value}
@@ -564,7 +594,7 @@ def _find_capabilities(matrix: Matrix, gpu: str) -> tuple[str, ...]:
 
 
 def check_framework(name: str, known: Iterable[str]) -> None:
-    """Raise RequestError for a framework that the matrix does not know, and suggest a similar name."""
+    """Raise RequestError for an unknown framework, and suggest a similar name."""
     from difflib import get_close_matches  # for a mistake only
 
     names = list(known)

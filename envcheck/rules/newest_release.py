@@ -1,4 +1,4 @@
-"""Find the newest release of each framework that works on a described machine, and say why the next one does not."""
+"""Find each framework's newest release for a machine, and why the next one fails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from envcheck.rules.row_judge import Candidate, Fit, RowJudge
 
 @dataclass
 class NewestRelease:
-    """The newest release of a framework that works; where none does, all but `refused` and `why` is empty."""
+    """The newest release of a framework that works.
+
+    Where none does, all but `refused` and `why` is empty.
+    """
 
     framework: str
     platform: str
@@ -42,7 +45,10 @@ class NewestRelease:
 
 
 def list_newest(judge: RowJudge) -> tuple[NewestRelease, ...]:
-    """Find the newest release of each framework that is asked for; without a platform, for Linux on x86-64."""
+    """Find the newest release of each framework that is asked for.
+
+    Without a platform, for Linux on x86-64.
+    """
     question = judge.question
     frameworks = (question.framework,) if question.framework else judge.matrix.judged()
     return tuple(_Search(judge, name, question.platform or LINUX).run() for name in frameworks)
@@ -108,7 +114,7 @@ class _Search:
         return ("envcheck", "plan", f"{best.row.distribution}=={best.row.version}", *options)
 
     def _releases(self) -> Iterator[tuple[str, list[Candidate]]]:
-        """Yield the releases that were published for the platform, newest first, with what can be installed of each."""
+        """Yield the platform's releases, newest first, with what can be installed of each."""
         matrix, names = self.judge.matrix, distributions_of(self.context, self.framework)
         for version in matrix.versions(self.framework):
             rows = (matrix.release(self.framework, version, self.platform, name) for name in names)
@@ -146,7 +152,10 @@ class _Search:
 
 
 def _same_build_first(candidates: list[Candidate], last: Candidate | None) -> list[Candidate]:
-    """Put the build first that is named like the one of the release before, which most likely is its equal."""
+    """Put the build first that is named like the one of the release before.
+
+    Most likely it is its equal.
+    """
     if last is None:
         return candidates
     name = last.row.distribution, last.row.local, last.extras
@@ -166,7 +175,10 @@ def distributions_of(context: Context, name: str) -> tuple[str, ...]:
 
 
 def list_candidates(context: Context, rows: list[FrameworkRelease]) -> list[Candidate]:
-    """List what can be installed of a release, as a plan chooses: the usual name first, the newest CUDA first."""
+    """List what can be installed of a release, as a plan chooses.
+
+    The usual name first, the newest CUDA first.
+    """
     if framework(rows[0].framework).plugins:
         return [item for row in rows for item in _list_by_plugin(context, row)]
     names = distributions_of(context, rows[0].framework)
@@ -201,7 +213,10 @@ def _list_by_plugin(context: Context, row: FrameworkRelease) -> Iterator[Candida
 
 
 def _middle_python(candidate: Candidate) -> str:
-    """Choose the middle one of the Pythons that all parts have wheels for: other packages most likely have one, too."""
+    """Choose the middle one of the Pythons that all parts have wheels for.
+
+    Other packages most likely have one, too.
+    """
     shared = [
         item
         for item in candidate.row.pythons

@@ -1,4 +1,7 @@
-"""What a project requires of a machine in its [tool.envcheck] table: releases, a driver, a compute capability."""
+"""What a project requires of a machine in its [tool.envcheck] table.
+
+Releases, a driver, a compute capability.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ def _installation(context: Context, text: str) -> Fix:
 
 @rule("driver-too-old")
 def required_driver(context: Context) -> Iterator[Finding]:
-    """Find a driver that is older than the project requires; no driver at all is another finding."""
+    """Find a driver that is older than the project requires.
+
+    No driver at all is another finding.
+    """
     floor, facts = context.demands.min_driver, context.facts.driver
     release = context.need(facts.release, "driver.release") if floor else None
     # Jetson's comes with the system

@@ -52,7 +52,10 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
 def python_wrong_arch(
     context: Context, python: str | None, machine: str | None
 ) -> Iterator[Finding]:
-    """Find an interpreter of another architecture: it runs emulated and gets wheels for that one."""
+    """Find an interpreter of another architecture.
+
+    It runs emulated and gets wheels for that one.
+    """
     if python is None or machine is None or _same_machine(python, machine):
         return
     yield incompatible(
@@ -94,7 +97,7 @@ def pip_refuses(context: Context) -> Iterator[Finding]:
 
 @rule("pip-too-old", goal="any", installs=True)
 def pip_too_old(context: Context) -> Iterator[Finding]:
-    """Find a pip that does not know a platform tag and so says that there is no matching distribution."""
+    """Find a pip too old for a platform tag, which sees no matching distribution."""
     for build in target_builds(context):
         need = None
         if build.release and not build.installed:
@@ -139,7 +142,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
 
 
 def _has_glibc(context: Context) -> bool:
-    """Tell whether the version of the C library is one of glibc; musl numbers its own."""
+    """Return whether the version of the C library is one of glibc; musl numbers its own."""
     return context.need(context.facts.host.libc_kind, "host.libc_kind") in (None, "glibc")
 
 
@@ -211,7 +214,10 @@ def _older(version: str, floor: str) -> bool:
 
 @rule("msvc-runtime-missing", goal="any")
 def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
-    """Report wheels on a Windows machine without Microsoft's redistributable; conda brings its own."""
+    """Report wheels on Windows without Microsoft's redistributable.
+
+    conda brings its own.
+    """
     wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
     if (
         context.os != "windows"

@@ -1,4 +1,7 @@
-"""Requirements of installed packages: their markers, what is known to break; and the platform tags of wheels."""
+"""Requirements of installed packages.
+
+Their markers, what is known to break; and the platform tags of wheels.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, st
 
 
 def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
+    """Yield name, specifier and origin (extra or not) of a distribution's requirements."""
     framework = context.matrix.framework_of(owner.name)
     public = owner.version.partition("+")[0]
     row = None
@@ -93,7 +96,10 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
 
 
 def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield the pins a matrix row holds; those on CUDA wheels only where it describes this very build."""
+    """Yield the pins a matrix row holds.
+
+    Those on CUDA wheels only where it describes this very build.
+    """
     yield from ((name, spec, False) for name, spec in row.requires.items())
     local = owner.version.partition("+")[2]
     if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
@@ -115,7 +121,7 @@ class KnownBreak:
         return name_of(self.requirement)
 
     def concerns(self, item: Distribution) -> bool:
-        """Tell whether an installed package is one of these releases."""
+        """Return whether an installed package is one of these releases."""
         specifier = self.requirement.removeprefix(item.name)
         return (
             specifier[:1] in "<>=!~"
@@ -140,7 +146,7 @@ class TriedRelease:
         return next((row for row in self.breaks if row.concerns(item)), None)
 
     def works_with(self, item: Distribution) -> bool:
-        """Tell whether an installed package lies in what the release was seen to work with."""
+        """Return whether an installed package lies in what the release was seen to work with."""
         return item.name in self.works and matches(item.version, self.works[item.name])
 
 
@@ -159,9 +165,10 @@ def tried_citation() -> Citation:
 
 @lru_cache(maxsize=64)
 def tried_release(framework: str, version: str) -> TriedRelease | None:
-    """Return what is known of a release, from its own minor first, then from older and newer releases.
+    """Return what is known of a release: its own minor first, then neighbours.
 
-    What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
+    What is too old for an older release is too old for this one, and what is too new for a newer
+    one is too new.
     """
     rows = [
         row
@@ -187,7 +194,10 @@ def tried_release(framework: str, version: str) -> TriedRelease | None:
 def _infer_breaks(
     rows: Iterable[TriedRelease], sign: str, tried: TriedRelease
 ) -> Iterator[KnownBreak]:
-    """Infer breaks from other releases, the nearest first: the first that tried a package decides."""
+    """Infer breaks from other releases, the nearest first.
+
+    The first that tried a package decides.
+    """
     known = {*tried.works, *(item.name for item in tried.breaks)}
     for row in rows:
         for item in row.breaks:
@@ -230,7 +240,10 @@ def _pip_tags() -> PipTags:
 
 @lru_cache(maxsize=128)
 def tag_need(tag: str) -> TagNeed | None:
-    """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64; None when it is no manylinux tag."""
+    """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64.
+
+    Return None when it is no manylinux tag.
+    """
     match = re.match(r"manylinux(\d+|_(\d+)_(\d+))_", tag)
     if match is None:
         return None
@@ -243,7 +256,10 @@ def tag_need(tag: str) -> TagNeed | None:
 
 
 def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
-    """Return the tag of a release that the oldest pip accepts; None when no pip is too old for it."""
+    """Return the tag of a release that the oldest pip accepts.
+
+    Return None when no pip is too old for it.
+    """
     needs = [tag_need(tag) for tag in release.tags]
     tag_needs = [need for need in needs if need is not None]
     if tag_needs and len(tag_needs) == len(needs):
@@ -252,20 +268,26 @@ def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
 
 
 def lowest_glibc(tags: Iterable[str]) -> str:
-    """Return the lowest glibc that platform tags of one wheel, or of one release, stand for; "" without any."""
+    """Return the lowest glibc that a wheel's or release's platform tags mean, or ""."""
     return min(
         (need.glibc for need in map(tag_need, tags) if need is not None), key=Version, default=""
     )
 
 
 def wheel_glibc(release: FrameworkRelease) -> str:
-    """Return the lowest glibc a release runs on: what it really needs, and no less than its lowest tag; "" unknown."""
+    """Return the lowest glibc a release runs on.
+
+    What it really needs, and no less than its lowest tag; "" unknown.
+    """
     floors = (lowest_glibc(release.tags), release.glibc)
     return max(filter(None, floors), key=Version, default="")
 
 
 def tag_glibcxx(release: FrameworkRelease) -> str:
-    """Return the newest GLIBCXX that the lowest manylinux tag of a release admits: 3.4.24; "" when it has none."""
+    """Return the newest GLIBCXX that the lowest manylinux tag of a release admits.
+
+    3.4.24; "" when it has none.
+    """
     glibc = lowest_glibc(release.tags)
     if not glibc:
         return ""

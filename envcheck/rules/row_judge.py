@@ -1,4 +1,7 @@
-"""Judge releases of the matrix on a described machine: cheap bounds first, releases that differ in name alone once."""
+"""Judge releases of the matrix on a described machine.
+
+Cheap bounds first, releases that differ in name alone once.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +46,16 @@ class Question:
 
     @property
     def is_about_gpus(self) -> bool:
-        """Tell whether only builds that use a GPU can answer."""
+        """Return whether only builds that use a GPU can answer."""
         return bool(self.driver or self.capabilities)
 
 
 @dataclass
 class Candidate:
-    """What a user would install: a release, the extras that are typed with it, and the parts that come with it."""
+    """What a user would install.
+
+    A release, the extras that are typed with it, and the parts that come with it.
+    """
 
     row: FrameworkRelease
     extras: tuple[str, ...] = ()
@@ -69,7 +75,10 @@ class Candidate:
 
 @dataclass
 class Fit:
-    """How a candidate fits: compatible, incompatible or undetermined; `why` names what the matrix does not tell."""
+    """How a candidate fits: compatible, incompatible or undetermined.
+
+    `why` names what the matrix does not tell.
+    """
 
     verdict: str
     why: tuple[str, ...] = ()
@@ -80,7 +89,10 @@ _REFUSED = Fit(INCOMPATIBLE)
 
 
 class RowJudge:
-    """Judges candidates on the machines that a question describes: one for each platform, and each GPU of a name."""
+    """Judges candidates on the machines that a question describes.
+
+    One for each platform, and each GPU of a name.
+    """
 
     def __init__(self, matrix: Matrix, question: Question) -> None:
         self.matrix, self.question = matrix, question
@@ -92,7 +104,7 @@ class RowJudge:
         return self._machines(platform)[0].context
 
     def judge(self, candidate: Candidate, platform: str) -> Fit:
-        """Judge a candidate, or exchange the names in what was found of one whose decisive cells are the same."""
+        """Judge a candidate, or reuse the findings of one with the same decisive cells."""
         contexts = [judge.context for judge in self._machines(platform)]
         extras = candidate.extras
         cells = [
@@ -153,7 +165,10 @@ def _join(fits: list[Fit]) -> Fit:
 
 
 def _is_refused(context: Context, candidate: Candidate) -> bool:
-    """Tell, without asking all rules, whether they find an error: in the Python, the driver or the GPU's code."""
+    """Tell, without asking all rules, whether they find an error.
+
+    In the Python, the driver or the GPU's code.
+    """
     if not all(
         _has_wheel(context, row)
         for row in candidate.rows
@@ -164,7 +179,10 @@ def _is_refused(context: Context, candidate: Candidate) -> bool:
 
 
 def is_refused_for_gpu(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether the rules find an error with a CUDA build: the driver is too old, or it has no code for a GPU."""
+    """Return whether the rules find an error with a CUDA build.
+
+    The driver is too old, or it has no code for a GPU.
+    """
     if context.goal != "gpu":
         return False
     if row.cuda and is_below_floor(context, row.cuda):
@@ -179,7 +197,7 @@ def is_refused_for_gpu(context: Context, row: FrameworkRelease) -> bool:
 
 
 def _has_wheel(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a release, or another row of the same distribution and version, has a wheel for the Python."""
+    """Return whether a release, or another row of it, has a wheel for the Python."""
     if supports_python(context, row):
         return True
     releases = context.matrix.releases(
@@ -244,7 +262,10 @@ CELLS_OF_GPUS = ("cuda", "compute_capabilities")  # decide by how they serve the
 
 
 def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
-    """Return what the rules ask of a release on a machine: releases for which it is equal get equal findings."""
+    """Return what the rules ask of a release on a machine.
+
+    Releases for which it is equal get equal findings.
+    """
     cells = [getattr(row, name) for name in JUDGED_CELLS]
     if row.cuda and context.goal == "gpu":
         cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
@@ -264,7 +285,10 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
 
 
 def _service(context: Context, row: FrameworkRelease) -> Hashable:
-    """Return how a release serves the GPUs: the kind of its code for each, and whether the driver compiles its PTX."""
+    """Return how a release serves the GPUs.
+
+    The kind of its code for each, and whether the driver compiles its PTX.
+    """
     ptx = cuda_of_ptx(row.framework, row.version)
     document = documented_gpus(row.distribution, row.version, context.platform)
     minimum = document.minimum if document else ""
@@ -297,7 +321,10 @@ def _services(_: Context) -> dict[Hashable, Hashable]:
 
 
 def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
-    """Return what tables say of a version here; the version itself where a rule of a plugin may ask for it."""
+    """Return what tables say of a version here.
+
+    The version itself where a rule of a plugin may ask for it.
+    """
     problems = (
         item.id
         for item in _problems_here(context, row.distribution)

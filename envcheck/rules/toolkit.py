@@ -1,4 +1,4 @@
-"""CUDA Toolkits: the libraries and tools that a build loads of them, and the paths that lead there."""
+"""CUDA Toolkits: what a build loads of them, and the paths that lead there."""
 
 from __future__ import annotations
 
@@ -55,12 +55,15 @@ def library_name(soname: str) -> str:
 
 
 def in_environment(path: str) -> bool:
-    """Tell whether a file came with a Python package."""
+    """Return whether a file came with a Python package."""
     return re.search(_SITE, path) is not None
 
 
 def is_own(context: Context, path: str) -> bool:
-    """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
+    """Return whether a file lies in the inspected environment.
+
+    In a package, or below a conda prefix.
+    """
     prefix = context.facts.python.prefix.value
     conda = context.facts.python.kind.value == "conda"
     return in_environment(path) or (
@@ -88,7 +91,7 @@ def _is_part(item: LibraryLookup) -> bool:
 
 
 def weigh(missing: Iterable[LibraryLookup]) -> str:
-    """Warn where only parts of cuDNN are missing, which many models do without; else the rule says."""
+    """Warn where only parts of cuDNN are missing, which many models do without."""
     return WARNING if all(map(_is_part, missing)) else ""
 
 
@@ -102,13 +105,19 @@ def _of_toolkit(item: LibraryLookup) -> bool:
 def unresolved_lookups(
     context: Context, build: Build, lookups: tuple[LibraryLookup, ...]
 ) -> tuple[LibraryLookup, ...]:
-    """List the libraries the loader does not find; one that could not be looked up ends the rule."""
+    """List the libraries the loader does not find.
+
+    One that could not be looked up ends the rule.
+    """
     places = ((item, f"{build.label}: where the loader finds {item.soname}") for item in lookups)
     return tuple(item for item, name in places if context.need(item.found, name) is None)
 
 
 def relies_on_system(build: Build) -> bool:
-    """Tell whether a build takes its CUDA from the system: it has no wheels of its own, or uses none of them."""
+    """Return whether a build takes its CUDA from the system.
+
+    It has no wheels of its own, or uses none of them.
+    """
     if not brings_cuda(build):
         return True
     lookups = build.libraries.value or ()
@@ -138,7 +147,10 @@ def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
 
 
 def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
-    """Map the libraries every CUDA build loads to their sonames in one toolkit; empty when it is not in the matrix."""
+    """Map the libraries every CUDA build loads to their sonames in one toolkit.
+
+    Empty when it is not in the matrix.
+    """
     return {
         name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA
     }
@@ -153,7 +165,10 @@ def unknown_release(
 
 
 def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
-    """Show which CUDA a build was made for; its matrix row is cited only where it describes this very build."""
+    """Show which CUDA a build was made for.
+
+    Its matrix row is cited only where it describes this very build.
+    """
     cuda = build.cuda.value
     row = build.release.cuda if build.release else None
     if not cuda:
@@ -199,10 +214,12 @@ def _other_versions(context: Context, build: Build) -> Iterator[Finding]:
 
 
 def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
-    """List what the loader does not find and no copy is of; None when the build's libraries were not read.
+    """List what the loader does not find and no copy is of.
 
-    A build that has wheels of its own and uses the system for nothing lacks those wheels: the rules of the
-    Python layer say so.
+    Return None when the build's libraries were not read.
+
+    A build that has wheels of its own and uses the system for nothing lacks those wheels: the rules
+    of the Python layer say so.
     """
     lookups = toolkit_lookups(build)
     if lookups is None:
@@ -214,7 +231,7 @@ def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
 
 
 def _of_another_version(context: Context, missing: tuple[str, ...]) -> bool:
-    """Tell whether toolkits are there and none is of a version that has all of the missing libraries."""
+    """Return whether toolkits are there, and none has all of the missing libraries."""
     installs = system_toolkits(context) or ()
     versions = [
         context.need(item.version, f"version of the CUDA Toolkit in {item.root}")
@@ -250,7 +267,10 @@ def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
 
 
 def _serves(context: Context, cuda: str, version: str) -> bool | None:
-    """Tell whether a toolkit has the libraries a build for `cuda` loads; None when the matrix cannot tell."""
+    """Return whether a toolkit has the libraries a build for `cuda` loads.
+
+    Return None when the matrix cannot tell.
+    """
     if numbers(version)[:2] == numbers(cuda)[:2]:
         return True
     if len(numbers(cuda)) == 1:
@@ -305,7 +325,7 @@ _ID = "toolkit-path-conflict"
 
 @rule(_ID)
 def toolkit_path_conflict(context: Context) -> Iterator[Finding]:
-    """Find right copies that the loader does not reach, and toolkits whose parts or paths disagree."""
+    """Find copies that the loader does not reach, and toolkits that disagree."""
     for build in cuda_builds(context):
         yield from _unreached(context, build)
         yield from _shadowed(context, build)
@@ -342,7 +362,7 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
-    """Find a toolkit on LD_LIBRARY_PATH that the loader takes before the libraries a build brings."""
+    """Find a toolkit on LD_LIBRARY_PATH that hides the libraries a build brings."""
     if not build.installed or not brings_cuda(build):
         return
     cuda = build.cuda.value
@@ -399,7 +419,7 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
 
 
 def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
-    """Tell whether a library comes from elsewhere although the build's own copy is there."""
+    """Return whether a library comes from elsewhere although the build's own copy is there."""
     if is_own(context, path) or item.via not in ("LD_LIBRARY_PATH", "preload"):
         return False
     has_own = any(is_own(context, place) for place in item.elsewhere)
@@ -430,7 +450,10 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
 
 
 def _mixed_installs(context: Context) -> Iterator[Finding]:
-    """Find folders whose nvcc and version file name different releases: two toolkits in one place."""
+    """Find folders whose nvcc and version file name different releases.
+
+    Two toolkits in one place.
+    """
     for install in context.facts.toolkits.installs.value or ():
         nvcc, file = install.nvcc_release, install.version_file
         if not isinstance(nvcc, Known) or not isinstance(file, Known):
@@ -485,7 +508,10 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
 def _order_toolkits(
     context: Context, active: ToolkitInstall, on_path: ToolkitInstall
 ) -> tuple[ToolkitInstall, ToolkitInstall]:
-    """Put the toolkit first that an installed build is for; else the one of CUDA_HOME, else that of PATH."""
+    """Put the toolkit first that an installed build is for.
+
+    Else the one of CUDA_HOME, else that of PATH.
+    """
     is_set = context.facts.toolkits.cuda_home.value is not None
     order = (active, on_path) if is_set else (on_path, active)
     built = {numbers(build.cuda.value or "")[:2] for build in cuda_builds(context)}
@@ -513,7 +539,10 @@ _DATA_DIR = "--xla_gpu_cuda_data_dir="
 
 @rule("libdevice-missing", severity=WARNING)
 def libdevice_missing(context: Context) -> Iterator[Finding]:
-    """Find TensorFlow builds for which XLA finds no libdevice; PyTorch needs none, JAX's wheels hold it."""
+    """Find TensorFlow builds for which XLA finds no libdevice.
+
+    PyTorch needs none, JAX's wheels hold it.
+    """
     installs = context.facts.toolkits.installs
     if isinstance(installs, Unknown) or _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
         return
@@ -560,7 +589,7 @@ def _without_libdevice(
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
-    """Tell whether XLA searches a toolkit by default: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
+    """Return whether XLA searches a toolkit by default, such as /usr/local/cuda-X.Y."""
     facts = context.facts.toolkits
     roots = {facts.usr_local_cuda.value, facts.cuda_home_root.value}
     return install.root in roots or install.origin in ("usr-local", "opt")
@@ -605,7 +634,10 @@ def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Archit
 
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:
-    """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
+    """Find the toolkit whose ptxas XLA calls.
+
+    The wheel's, else the one on PATH, else /usr/local/cuda's.
+    """
     installs = context.facts.toolkits.installs.value or ()
     with_ptxas = [item for item in installs if item.ptxas_path.value is not None]
     on_path = context.facts.toolkits.ptxas_on_path.value

@@ -1,4 +1,7 @@
-"""What the requirements of --for mean on this machine: the release that pip would take, or why there is none."""
+"""What the requirements of --for mean on this machine.
+
+The release that pip would take, or why there is none.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ class WantedRelease:
 
 @once
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
-    """Resolve the requirements of --for as pip does, with the frameworks that packages bring; raises RequestError."""
+    """Resolve the requirements of --for as pip does, with the frameworks they bring.
+
+    Raises RequestError.
+    """
     parsed = (_parse(text, context.matrix) for text in context.target.requirements)
     requests = [
         item for item in parsed if not item[0].marker or marker_holds(context, item[0].marker)
@@ -91,7 +97,7 @@ def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
 def _resolve_packages(
     context: Context, requests: Iterable[Requirement], bounds: dict[str, str]
 ) -> tuple[WantedRelease, ...]:
-    """Choose the newest releases of packages that go with each other, and narrow what is asked of the frameworks."""
+    """Choose the newest packages that go together, and narrow the frameworks' range."""
     wanted = [_resolve_package(context, requirement) for requirement in requests]
     open_places = [
         place for place, item in enumerate(wanted) if item.rejected and not item.obstacle
@@ -111,7 +117,7 @@ def _resolve_packages(
 
 
 def _resolve_package(context: Context, requirement: Requirement) -> WantedRelease:
-    """List the releases of a package that can be installed here, as `rejected`, or say why there are none."""
+    """List a package's installable releases, as `rejected`, or say why there are none."""
     name = requirement.name
     section = context.matrix.companion_of(name) or ""
     wanted = WantedRelease(
@@ -131,7 +137,7 @@ def _resolve_package(context: Context, requirement: Requirement) -> WantedReleas
 
 
 def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
-    """Tell whether a wheel without binaries installs on this Python, newer than those that its metadata names."""
+    """Return whether a wheel without binaries installs on this newer Python."""
     minor = major_minor(context.facts.python.version.value or "")
     return (
         row.platform == "any"
@@ -146,7 +152,7 @@ _Packages = tuple[FrameworkRelease, ...]
 def _choose_together(
     context: Context, options: list[_Packages], bounds: dict[str, str]
 ) -> tuple[_Packages, dict[str, str]] | None:
-    """Choose one release of each package, the newest first, and the releases of frameworks that they leave."""
+    """Choose each package's newest release, and the framework releases they leave."""
     if not options:
         return (), bounds
     tried: list[dict[str, str]] = []
@@ -164,7 +170,10 @@ def _choose_together(
 def _narrow(
     context: Context, row: FrameworkRelease, bounds: dict[str, str]
 ) -> dict[str, str] | None:
-    """Add what a package requires of frameworks to what is asked of them; None where no release meets both."""
+    """Add what a package requires of frameworks to what is asked of them.
+
+    Return None where no release meets both.
+    """
     narrowed = dict(bounds)
     for framework, pin in required_frameworks(row, bounds).items() if context.target.brings else ():
         parts = f"{bounds.get(framework, '')},{pin}".split(",")
@@ -178,7 +187,7 @@ def _narrow(
 
 
 def required_frameworks(row: FrameworkRelease, bounds: Iterable[str] = ()) -> dict[str, str]:
-    """Map the frameworks that a release of a package brings, or goes with of those given, to their releases."""
+    """Map the frameworks that a package release brings, or goes with, to releases."""
     pins = {name: asked_of(row, name) for name in companion_row(row.distribution).frameworks}
     brought = {
         name for name in pins if any(item in row.requires for item in identity(name).distributions)
@@ -226,7 +235,10 @@ def _list_brought(
 def check_requirements(
     requirements: Iterable[str], matrix: Matrix, *, is_judged: bool = True
 ) -> None:
-    """Raise RequestError for the first requirement that cannot be read or, with `is_judged`, cannot be judged."""
+    """Raise RequestError for the first requirement that cannot be read.
+
+    With `is_judged`, also for one that cannot be judged.
+    """
     for text in requirements:
         _parse(text, matrix, is_judged=is_judged)
 
@@ -306,7 +318,10 @@ def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
 
 
 def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
-    """Tell whether the requirement leads to a withdrawn distribution: pip takes the newest it admits."""
+    """Return whether the requirement leads to a withdrawn distribution.
+
+    pip takes the newest it admits.
+    """
     row = context.matrix.removed_distribution(name)
     if row is None:
         return False
@@ -353,7 +368,10 @@ def _matching_rows(
 def _filter_installable(
     context: Context, rows: tuple[FrameworkRelease, ...], extras: tuple[str, ...]
 ) -> tuple[str, tuple[FrameworkRelease, ...]]:
-    """Drop what cannot be installed here, check by check; return the obstacle that left nothing and what it dropped."""
+    """Drop what cannot be installed here, check by check.
+
+    Return the obstacle that left nothing and what it dropped.
+    """
     if not rows:
         return UNLISTED, ()
     libc = context.facts.host.libc_kind

@@ -1,1 +1,1 @@
-"""Run small computations on each GPU and the CPU, each in its own process, and describe the results."""
+"""Run small computations on each GPU and the CPU, each in its own process."""

@@ -77,7 +77,10 @@ _TRANSLATING = "will be jit-compiled from PTX"
 def describe_ending(
     watched: LimitedRun, spoken: ScriptEvents, log: str, limits: Limits
 ) -> Result | None:
-    """Return the result that a process could not report itself: how it hung or died; None if it finished."""
+    """Return the result that a process could not report itself.
+
+    How it hung or died; None if it finished.
+    """
     if watched.ended == NOT_STARTED:
         return Result("start", "", RAISED, watched.detail)
     if watched.ended == EXITED and spoken.done:
@@ -161,9 +164,12 @@ _FRAMES = 6
 
 
 def last_log_lines(log: str, count: int = 5) -> str:
-    """Return the last words of a log: where a program gave up, the lines before its end, and its Python stack.
+    """Return the last words of a log.
 
-    Our marks and the placements that fill a log are left out, and what faulthandler writes but for the stack.
+    Where a program gave up, the lines before its end, and its Python stack.
+
+    Our marks and the placements that fill a log are left out, and what faulthandler writes but for
+    the stack.
     """
     lines = [
         line
@@ -176,7 +182,9 @@ def last_log_lines(log: str, count: int = 5) -> str:
 
 
 def list_frames(log: str) -> list[str]:
-    """List the calls in which a process hung or died, the innermost first, as faulthandler wrote them.
+    """List the calls in which a process hung or died, the innermost first.
+
+    faulthandler wrote them.
 
     The last stack is that of the main thread; of our own script it keeps the call of the framework.
     """
@@ -207,7 +215,7 @@ OnStep = Callable[[Job, str, str], None]
 
 @dataclass
 class Task:
-    """How jobs are run: in which Python, at which level, within which limits, with logs in which folder."""
+    """How jobs are run: in which Python, at which level and limits, and where logs go."""
 
     python: str
     level: str
@@ -219,7 +227,10 @@ class Task:
 
 
 def default_limits(level: str, seconds: float | None = None, memory: int | None = None) -> Limits:
-    """Return what a process may use: the level's time and most of the memory that is free now, where not given."""
+    """Return what a process may use.
+
+    The level's time and most of the memory that is free now, where not given.
+    """
     free = read_available_memory()
     share = None if free is None else int(free * _SHARE)
     return Limits(seconds or SECONDS[level], memory or share)
@@ -249,7 +260,10 @@ def list_jobs(
 
 
 def _is_idle(subject: Subject, device: Device) -> bool:
-    """Tell whether a framework computes nothing on a device: what computes on GPUs only can but say so on the CPU."""
+    """Return whether a framework computes nothing on a device.
+
+    What computes on GPUs only can but say so on the CPU.
+    """
     return device.kind == CPU and subject.framework is not None and subject.framework.cuda.needs_gpu
 
 
@@ -293,12 +307,18 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:
 
 
 def _gpus_of(job: Job) -> list[str]:
-    """List what a job has for itself, always in the same order: jobs that wait for each other would wait for ever."""
+    """List what a job has for itself, always in the same order.
+
+    Jobs that wait for each other would wait for ever.
+    """
     return sorted(job.device.visible.split(",")) if job.device.kind != CPU else []
 
 
 def run_job(task: Task, job: Job, heard: OnStep) -> Run:
-    """Run one job to its end, whatever that is; by the GPU's number where the driver does not take its UUID."""
+    """Run one job to its end, whatever that is.
+
+    By the GPU's number where the driver does not take its UUID.
+    """
     run = _run_once(task, job, heard)
     if not job.device.numbers or not _saw_no_gpu(run):
         return run
@@ -311,7 +331,7 @@ def run_job(task: Task, job: Job, heard: OnStep) -> Run:
 
 
 def _saw_no_gpu(run: Run) -> bool:
-    """Tell whether a process that was given a GPU listed none, and not because its build has no CUDA."""
+    """Return whether a process with a GPU listed none, although its build has CUDA."""
     devices = [
         result
         for result in run.results

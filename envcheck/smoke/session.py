@@ -1,19 +1,22 @@
-"""A smoke test as it runs: its devices, subjects and results, and the lines by which its scripts report.
+"""A smoke test as it runs.
 
-A script is a module of `envcheck/smoke/children/`, one for each framework and one for the driver: `check_torch`. It
-needs Python 3.6, the standard library and its framework; what scripts share is `smoke_*`. In a process and session of
-its own, one for each device, it is started as
+Its devices, subjects and results, and the lines by which its scripts report.
+
+A script is a module of `envcheck/smoke/children/`, one for each framework and one for the driver:
+`check_torch`. It needs Python 3.6, the standard library and its framework; what scripts share is
+`smoke_*`. In a process and session of its own, one for each device, it is started as
 
     <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N --level LEVEL
         [--limit SECONDS] [--path FOLDER]... [--about TEXT]...
 
-An `Engine` of the script, or of the driver the script itself, has `run(report)`: the quick level, which returns what
-`full(report, opened)` or `bench(report, opened)` continues with; None ends it. `share(report)` of a script runs in a
-process of its own, if the framework takes its memory at the start.
-`WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or
-index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own index of it is 0. `--count` is how many GPUs are
-visible, LEVEL one of LEVELS. `--fd` is an open file descriptor (Windows: `--file PATH` instead); one JSON object a line
-is written to it and flushed. `--path` names a folder to import from that -I hides (user site, PYTHONPATH). Standard
+An `Engine` of the script, or of the driver the script itself, has `run(report)`: the quick level,
+which returns what `full(report, opened)` or `bench(report, opened)` continues with; None ends it.
+`share(report)` of a script runs in a process of its own, if the framework takes its memory at the
+start. `WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is
+visible), or the UUID or index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own
+index of it is 0. `--count` is how many GPUs are visible, LEVEL one of LEVELS. `--fd` is an open
+file descriptor (Windows: `--file PATH` instead); one JSON object a line is written to it and
+flushed. `--path` names a folder to import from that -I hides (user site, PYTHONPATH). Standard
 output and error are a log file.
 
     {"event": "framework", "name": "tensorflow", "version": "2.15.1", "cuda_build": true, "seconds": 2.1}
@@ -24,12 +27,13 @@ output and error are a log file.
     {"event": "measure", "check": "copy", "device": "GPU:0", "name": "host to device", "value": 11.9, "unit": "GB/s"}
     {"event": "done"}
 
-A `step` names what begins: if the process then hangs or dies, that step did it. A `result` ends it; outcome is one of
-SCRIPT_OUTCOMES. `message` is one sentence for a person; `error` holds the framework's own words, `finding` an id of
-the catalogue if the script knows it. The exit status means nothing; a script that ends without `done` has crashed.
-Each `step` is also written to standard error as a line `##### envcheck step CHECK<tab>DEVICE`, which divides the
-log; `--about TEXT` is written there first: which GPU of the machine the process calls GPU:0.
-`start.py` does all of this: a script says `with report.step("matmul", "GPU:0") as step: ...; step.passed("right")`.
+A `step` names what begins: if the process then hangs or dies, that step did it. A `result` ends it;
+outcome is one of SCRIPT_OUTCOMES. `message` is one sentence for a person; `error` holds the
+framework's own words, `finding` an id of the catalogue if the script knows it. The exit status
+means nothing; a script that ends without `done` has crashed. Each `step` is also written to
+standard error as a line `##### envcheck step CHECK<tab>DEVICE`, which divides the log; `--about
+TEXT` is written there first: which GPU of the machine the process calls GPU:0. `start.py` does all
+of this: a script says `with report.step("matmul", "GPU:0") as step: ...; step.passed("right")`.
 """
 
 from __future__ import annotations
@@ -301,7 +305,10 @@ def judge_placements(
 
 
 def list_asked(check: str, device: str) -> tuple[str, ...]:
-    """List the devices that a check asks for: those it runs on or over (all-reduce over GPU:0, GPU:1), else its own."""
+    """List the devices that a check asks for.
+
+    Those it runs on or over (all-reduce over GPU:0, GPU:1), else its own.
+    """
     named = re.search(r" (?:on|over) (.*)", check)
     several = re.findall(r"[A-Z_]+:\d+", named[1]) if named else []
     return tuple(dict.fromkeys(several)) or ((device,) if device else ())
@@ -361,7 +368,10 @@ class Device:
         return f"{self.label} ({about})" if about else self.label
 
     def member(self, name: str) -> Device | None:
-        """Return the GPU that a process on this device calls GPU:0, GPU:1 ...; None for what is no GPU of it."""
+        """Return the GPU that a process on this device calls GPU:0, GPU:1 ....
+
+        Return None for what is no GPU of it.
+        """
         members = self.members or ((self,) if self.kind == GPU else ())
         kind, _, number = name.partition(":")
         if kind == "GPU" and number.isdigit() and int(number) < len(members):
@@ -472,7 +482,10 @@ def _visible_gpus(
 
 
 def _is_ambiguous(gpus: tuple[Gpu, ...], visible: str, order: str) -> bool:
-    """Say whether the numbers of a list may mean other GPUs to CUDA, which puts the fastest kind first."""
+    """Say whether a list's numbers may mean other GPUs to CUDA.
+
+    CUDA puts the fastest kind first.
+    """
     kinds = {gpu.name.value for gpu in gpus}
     return (
         len(kinds) > 1
@@ -547,7 +560,7 @@ DRIVER = "driver"  # tested without a framework
 
 @dataclass
 class Subject:
-    """What is tested: a framework as it is installed in the inspected environment, or the driver without any."""
+    """What is tested: an installed framework, or the driver without any."""
 
     name: str  # tensorflow, torch, jax, DRIVER
     version: str = ""
@@ -628,9 +641,12 @@ def worst(results: tuple[Result, ...]) -> str:
 
 
 def installed_frameworks(distributions: Sequence[Distribution]) -> tuple[Subject, ...]:
-    """List the frameworks of an environment; of two copies of one, the first in the order of import.
+    """List the frameworks of an environment.
 
-    A distribution that brings no module is an empty shell, and one that is a part of its framework does not count.
+    Of two copies of one, the first in the order of import.
+
+    A distribution that brings no module is an empty shell, and one that is a part of its framework
+    does not count.
     """
     found: dict[str, Subject] = {}
     for item in distributions:
@@ -642,7 +658,10 @@ def installed_frameworks(distributions: Sequence[Distribution]) -> tuple[Subject
 
 
 def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:
-    """List the folders that an isolated start (-I) leaves out: the user's site-packages and PYTHONPATH."""
+    """List the folders that an isolated start (-I) leaves out.
+
+    The user's site-packages and PYTHONPATH.
+    """
     return tuple(
         dict.fromkeys(item.location for item in distributions if item.scope in {"user", "path"})
     )
@@ -661,7 +680,10 @@ _BETWEEN = ("peer-copy", "copy from", "all-reduce", "gradients")  # checks that 
 def with_findings(
     results: tuple[Result, ...], job: Job, log: str, explain: Explain | None
 ) -> tuple[Result, ...]:
-    """Give every bad result its finding: its own, of its kind, what the log explains, else the general one."""
+    """Give every bad result its finding.
+
+    Its own, of its kind, what the log explains, else the general one.
+    """
     return tuple(
         _with_finding(result, job, log, explain) if result.outcome in BAD_OUTCOMES else result
         for result in results
@@ -714,7 +736,10 @@ def proven_gpus(session: Session) -> tuple[str, ...]:
 
 
 def _computed_right(run: Run) -> bool:
-    """Tell whether a product came out right on the GPU: XLA without libdevice, say, takes nothing from that."""
+    """Return whether a product came out right on the GPU.
+
+    XLA without libdevice, say, takes nothing from that.
+    """
     outcomes = {item.outcome for item in run.results if item.ran_on.startswith("GPU")}
     return run.outcome == PASSED or (
         PASSED in outcomes and all(item.outcome != FAILED for item in run.results)
@@ -722,7 +747,7 @@ def _computed_right(run: Run) -> bool:
 
 
 def verdict_of(session: Session) -> str:
-    """Judge: incompatible where a test failed or an expected GPU is missing, undetermined where nothing was tested."""
+    """Judge: incompatible for a failure or missing GPU, undetermined for no test."""
     if any(run.outcome in BAD_OUTCOMES for run in session.runs):
         return INCOMPATIBLE
     if session.expect == GPU and not proven_gpus(session):
@@ -737,7 +762,7 @@ def verdict_of(session: Session) -> str:
 
 
 def headline_of(session: Session) -> str:
-    """Summarize in a sentence or two what was tested, with what result, and whether a GPU was tested."""
+    """Summarize what was tested, the result, and whether a GPU was tested."""
     if not session.runs:
         return f"Nothing was tested: {_explain_nothing_tested(session)}"
     bad = [run for run in session.runs if run.outcome in BAD_OUTCOMES]

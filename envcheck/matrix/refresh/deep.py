@@ -1,4 +1,7 @@
-"""Read the binaries of wheels: for which GPUs they hold code, which libraries and instructions they need."""
+"""Read the binaries of wheels.
+
+For which GPUs they hold code, which libraries and instructions they need.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
 
 
 class BinaryError(Exception):
-    """A binary that is broken, hostile or of an unsupported kind; the message says why in a few words."""
+    """A binary that is broken, hostile or of an unsupported kind.
+
+    The message says why in a few words.
+    """
 
 
 SHARED = rb"(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)"
@@ -73,11 +79,14 @@ Buffer = bytes | mmap.mmap
 
 
 def parse_fatbins(data: Buffer, offset: int, stop: int) -> Counter[str]:
-    """Count the fat binaries in data[offset:stop] by their targets: sm_90a machine code, compute_90 PTX, lto_90 NVVM.
+    """Count the fat binaries in data[offset:stop] by their targets.
+
+    sm_90a machine code, compute_90 PTX, lto_90 NVVM.
 
     nvcc writes one for each source file: {"sm_80 compute_80": 105, "sm_52 compute_52": 1}.
 
-    A container (16 bytes) and the head of its first entry, machine code for sm_75 packed to 824 bytes:
+    A container (16 bytes) and the head of its first entry, machine code for sm_75 packed to 824
+    bytes:
 
     50ed55ba 0100 1000 601a000000000000
     0200 0101 40000000 3803000000000000 36030000 00000000 0800 0100 4b000000 ... 1180000000000000 ...
@@ -167,7 +176,10 @@ def read_binary(path: Path) -> Binary:
 
 
 def find_newest_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the newest version of each family: GLIBC_2.2.5, GLIBC_2.17, CXXABI_1.3 -> {CXXABI: 1.3, GLIBC: 2.17}."""
+    """Return the newest version of each family.
+
+    GLIBC_2.2.5, GLIBC_2.17, CXXABI_1.3 -> {CXXABI: 1.3, GLIBC: 2.17}.
+    """
     found: dict[str, tuple[int, ...]] = {}
     for name in names:
         parsed = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)", name)
@@ -211,7 +223,7 @@ def read_elf(path: Path) -> Binary:
 
 
 def _check_header(data: mmap.mmap) -> None:
-    """Raise BinaryError for another kind of ELF file, and for a section table that no real library has."""
+    """Raise BinaryError for other ELF files, and for an impossible section table."""
     if len(data) < 64 or data[4:6] != b"\2\1":
         raise BinaryError("it is not a 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 40)
@@ -297,7 +309,10 @@ def _iterate_versions(section: Any) -> Iterator[str]:
 
 
 def _read_compilers(data: mmap.mmap, start: int, end: int) -> tuple[str, ...]:
-    """Split the zero-terminated comments of compilers: GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)."""
+    """Split the zero-terminated comments of compilers.
+
+    GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2).
+    """
     if end - start > _COMMENT:
         raise BinaryError("its .comment is larger than any real library's")
     parts = data[start:end].split(b"\0")
@@ -428,7 +443,7 @@ class Download:
         self._session, self._settings, self._url, self._member = session, settings, url, member
 
     def fetch(self, part: Path) -> None:
-        """Append the compressed bytes to what an earlier run left in `part`; retries a few times."""
+        """Append the compressed bytes to an earlier run's `part`; retries a few times."""
         size = self._member.compress_size
         start = self._start()
         for attempt in range(self._settings.retries + 1):
@@ -460,7 +475,10 @@ class Download:
         return offset + LOCAL_HEADER.size + int(name) + int(extra)
 
     def _append(self, part: Path, first: int, last: int) -> None:
-        """Append the bytes first..last of the wheel to a file; bytes received before an error stay."""
+        """Append the bytes first..last of the wheel to a file.
+
+        Bytes received before an error stay.
+        """
         size = last - first + 1
         with open_range(
             self._session, self._settings, self._url, f"bytes={first}-{last}"
@@ -487,7 +505,7 @@ class Download:
             raise ArtifactError("the response is incomplete")
 
     def unpack(self, part: Path, target: Path, digest: str) -> None:
-        """Unpack into `target`, at most the size that the directory states, and check size, CRC-32 and hash.
+        """Unpack into `target`, bounded by the stated size; check size, CRC-32 and hash.
 
         `digest`: as RECORD states it, "" for none. Bytes that fail a check are deleted.
         """
@@ -530,7 +548,7 @@ class Download:
 
 
 def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Unpack a raw deflate stream in chunks of at most _CHUNK bytes, whatever a piece expands to."""
+    """Unpack a raw deflate stream in chunks of at most _CHUNK bytes."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in packed:
         rest = piece
@@ -545,7 +563,10 @@ def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def name_cached(framework: str, wheel: Wheel) -> str:
-    """Name what is cached of a wheel; a companion's row of data may name other binaries to read than before."""
+    """Name what is cached of a wheel.
+
+    A companion's row of data may name other binaries to read than before.
+    """
     if published_framework(framework):
         wanted = ""
     else:
@@ -560,7 +581,7 @@ _TAIL = 64 << 10
 
 @dataclass
 class DeepReader:
-    """Reads the binaries of one wheel after the other, over one connection; counts what it downloads."""
+    """Reads the binaries of wheel after wheel over one connection, and counts bytes."""
 
     session: requests.Session
     settings: IndexSettings
@@ -685,7 +706,7 @@ class DeepReader:
 
 
 def lacks_counts(binaries: Binaries) -> bool:
-    """Tell whether binaries were read by an earlier edition, which kept the targets of a library without counts."""
+    """Return whether an earlier edition read the binaries and kept no counts."""
     return any("architectures" in facts for facts in binaries.get("read", {}).values())
 
 
@@ -701,7 +722,10 @@ _REMARK_OF = {  # the remark on a cell until binaries fill it
 
 
 def derive_cells(framework: str, binaries: Binaries) -> Row:
-    """Derive cells from the sampled binaries: GPU code, glibc, the compiler that all name, what the framework adds."""
+    """Derive cells from the sampled binaries.
+
+    GPU code, glibc, the compiler that all name, what the framework adds.
+    """
     read = list(binaries["read"].values())
     floors = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
     cells: Row = {
@@ -718,10 +742,13 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
 
 
 def _find_compiler(named: list[set[str]]) -> str | None:
-    """Return the one compiler that every binary names, as the matrix writes it; None for none or several.
+    """Return the one compiler that every binary names, as the matrix writes it.
 
-    {"GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"} -> GCC 11.2.1, if no other binary names 7.5.0
-    {"clang version 18.1.8", "GCC: (GNU) 9.3.1", "Linker: LLD 18.1.8"} -> clang 18.1.8; GCC built the C runtime
+    Return None for none or several.
+
+    {"GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"} -> GCC 11.2.1, if no other
+    binary names 7.5.0 {"clang version 18.1.8", "GCC: (GNU) 9.3.1", "Linker: LLD 18.1.8"} -> clang
+    18.1.8; GCC built the C runtime
     """
     shared = sorted(set.intersection(*named)) if named else []
     for name, pattern in (
@@ -737,7 +764,9 @@ def _find_compiler(named: list[set[str]]) -> str | None:
 def apply_binaries(
     framework: str, row: Row, binaries: Binaries, citations: dict[str, Any], today: str = ""
 ) -> None:
-    """Put the facts of binaries into the row of their wheel; cells of tier 1 and curated cells stay.
+    """Put the facts of binaries into the row of their wheel.
+
+    Cells of tier 1 and curated cells stay.
 
     `today`: the new date of the citation if the wheel was read just now.
     """
@@ -757,7 +786,7 @@ def apply_binaries(
 
 
 def _update_citations(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
-    """Note in the citation of the wheel that its binaries were read, and remove the note from an older wheel."""
+    """Note in the wheel's citation that its binaries were read; remove older notes."""
     for name in [name for name in row["citations"] if "sha256" in citations[name]]:
         parts = [
             part for part in citations[name]["locator"].split(", ") if not re.fullmatch(READ, part)

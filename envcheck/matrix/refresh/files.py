@@ -65,7 +65,10 @@ def format_document(document: Mapping[str, Any]) -> str:
 
 
 def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the files of data/ that hold a document: rows apart from their evidence, equal rows in one line."""
+    """Yield the files of data/ that hold a document.
+
+    Rows apart from their evidence, equal rows in one line.
+    """
     lines: dict[str, list[Row]] = {}
     for section, versions in document["releases"].items():
         lines[section] = fold(versions)
@@ -85,7 +88,10 @@ def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def fold(versions: Mapping[str, list[Row]]) -> list[Row]:
-    """Fold the rows of releases: equal rows of a release, then those of releases that follow one another."""
+    """Fold the rows of releases.
+
+    Equal rows of a release, then those of releases that follow one another.
+    """
     rows = [
         (version, row) for version, rows in _sort_by_version(dict(versions)).items() for row in rows
     ]

@@ -1,8 +1,8 @@
-"""Decide which GPUs the libraries of a wheel have code for, by the share of their fat binaries that a GPU runs.
+"""Decide which GPUs a wheel's libraries have code for, by the share that they run.
 
-A library of hundreds of kernels may hold a few for a GPU that none of the others runs on: of the 106 fat binaries of
-vLLM 0.19.1 one has code for compute capability 5.2, because its source file was compiled without a list of GPUs. A
-union of all targets would call that support.
+A library of hundreds of kernels may hold a few for a GPU that none of the others runs on: of the
+106 fat binaries of vLLM 0.19.1 one has code for compute capability 5.2, because its source file was
+compiled without a list of GPUs. A union of all targets would call that support.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def list_targets(facts: Mapping[str, Any]) -> list[str]:
 
 
 def list_supported(libraries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the targets of the libraries of a wheel that count as support, sorted: machine code first.
+    """List the targets of a wheel's libraries that count as support, machine code first.
 
-    `libraries`: facts of binaries. They need not be loaded together (bitsandbytes has one for each CUDA), so a
-    target counts where one of them has it often enough. Facts that hold no counts (an older matrix) count whole.
+    `libraries`: facts of binaries. They need not be loaded together (bitsandbytes has one for each
+    CUDA), so a target counts where one of them has it often enough. Facts that hold no counts (an
+    older matrix) count whole.
     """
     codes = [_read_code(facts) for facts in libraries]
     targets = {
@@ -68,7 +69,7 @@ _SHARES = {"sm": MACHINE_CODE_SHARE, "compute": PTX_SHARE}
 
 
 def _read_code(facts: Mapping[str, Any]) -> list[tuple[list[str], int]]:
-    """Return the targets of each group of fat binaries, and how many there are, of those with code for a GPU."""
+    """Return the targets of each group of fat binaries with GPU code, and their number."""
     code = facts.get("gpu_code") or {" ".join(facts.get("architectures", ())): 1}
     groups = [(names.split(), count) for names, count in code.items()]
     return [
@@ -79,7 +80,10 @@ def _read_code(facts: Mapping[str, Any]) -> list[tuple[list[str], int]]:
 
 
 def _count_serving(code: Iterable[tuple[list[str], int]], wanted: Target) -> int:
-    """Count the fat binaries that the GPU of a target runs; for PTX those with PTX that it can be compiled from."""
+    """Count the fat binaries that the GPU of a target runs.
+
+    For PTX those with PTX that it can be compiled from.
+    """
     return sum(
         count for names, count in code if any(_serves(parse(text), wanted) for text in names)
     )

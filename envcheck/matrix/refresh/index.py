@@ -23,15 +23,21 @@ if TYPE_CHECKING:
 
 
 class ArtifactError(UserError):
-    """An index page or wheel that could not be read; the message is one sentence that says which and why."""
+    """An index page or wheel that could not be read.
+
+    The message is one sentence that says which and why.
+    """
 
 
 class OddWheelError(ArtifactError):
-    """A wheel that is not what the index or its RECORD states, or that states what nobody understands."""
+    """A wheel that contradicts the index or its RECORD, or that nobody understands."""
 
 
 class UnusableWheelError(OddWheelError):
-    """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
+    """A wheel that no installer takes under its name.
+
+    It has no metadata, or that of another release.
+    """
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,10 @@ class WheelName:
 
     @property
     def oldest_pythons(self) -> tuple[tuple[int, int], ...]:
-        """Return the oldest Pythons of tags that admit newer ones: (3, 0) of py3, (3, 9) of cp39-abi3."""
+        """Return the oldest Pythons of tags that admit newer ones.
+
+        (3, 0) of py3, (3, 9) of cp39-abi3.
+        """
         tags = (tag for tag in self.interpreters if tag.startswith("py") or "abi3" in self.abis)
         return tuple(map(_parse_python, tags))
 
@@ -105,7 +114,10 @@ class Group:
 
     @property
     def yank_remark(self) -> str:
-        """Say how many wheels are yanked, and why: "Yanked wheels: 2 of 9 (broken METADATA)."; "" for none."""
+        """Say how many wheels are yanked, and why.
+
+        "Yanked wheels: 2 of 9 (broken METADATA)."; "" for none.
+        """
         reasons = {
             " ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels
         } - {""}
@@ -115,7 +127,7 @@ class Group:
         return ""
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
-        """List the Python minors in the names of the wheels, but for wheels that admit newer ones: py3, abi3."""
+        """List the Python minors in wheel names, except wheels for newer ones: py3, abi3."""
         found = {
             _parse_python(tag)
             for wheel in self.wheels
@@ -156,7 +168,10 @@ def parse_wheel(filename: str) -> WheelName | None:
 
 
 def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
-    """Group wheels by distribution, version and platform; platforms that the matrix does not know are skipped."""
+    """Group wheels by distribution, version and platform.
+
+    Platforms that the matrix does not know are skipped.
+    """
     found: dict[tuple[str, str, str], list[Wheel]] = {}
     for wheel in wheels:
         for platform in wheel.name.platforms:
@@ -172,7 +187,10 @@ def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
 
 
 def parse_platform(tag: str) -> str:
-    """Return the platform of a tag: manylinux2014_x86_64 is linux_x86_64; "" if the matrix does not know it."""
+    """Return the platform of a tag.
+
+    manylinux2014_x86_64 is linux_x86_64; "" if the matrix does not know it.
+    """
     if tag in {"any", "win_amd64"}:
         return tag
     if "linux" in tag:
@@ -187,7 +205,7 @@ def parse_platform(tag: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Tell whether a text is a version."""
+    """Return whether a text is a version."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -263,7 +281,10 @@ def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
 
 
 def read_limited(response: requests.Response, limit: int, seconds: float) -> bytes:
-    """Read a streamed response of at most `limit` bytes within `seconds` in all; raises ArtifactError."""
+    """Read a streamed response of at most `limit` bytes within `seconds`.
+
+    Raises ArtifactError.
+    """
     end, chunks, size = time.monotonic() + seconds, [], 0
     for chunk in response.iter_content(1 << 16):
         chunks.append(chunk)
@@ -317,7 +338,10 @@ _PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 def read_page(
     session: requests.Session, settings: IndexSettings, distribution: str
 ) -> list[Wheel] | None:
-    """List the wheels of final releases on a distribution's page; None if the index has no such page."""
+    """List the wheels of final releases on a distribution's page.
+
+    Return None if the index has no such page.
+    """
     import pypi_simple
     import requests
 
@@ -349,7 +373,9 @@ def read_page(
 def read_release_files(
     session: requests.Session, settings: IndexSettings, name: str, version: str
 ) -> set[str] | None:
-    """List the files of a release by its own document, beside the index pages; None if the index has none.
+    """List the files of a release by its own document, beside the index pages.
+
+    Return None if the index has none.
 
     https://host/simple/ has https://host/pypi/torch/2.11.0/json
     """
@@ -395,7 +421,10 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
 
 
 def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
-    """Build the wheel of a page entry; None for source archives, pre-releases and local versions."""
+    """Build the wheel of a page entry.
+
+    Return None for source archives, pre-releases and local versions.
+    """
     parsed = parse_wheel(package.filename)
     if parsed is None or parsed.distribution != distribution:
         return None
@@ -437,7 +466,10 @@ def fetch_pinned(url: str, limit: int) -> bytes:
 
 
 def fetch(address: str, limit: int) -> bytes:
-    """Fetch at most `limit` bytes; raises ArtifactError for a failed transfer, MissingExtraError without the extra."""
+    """Fetch at most `limit` bytes.
+
+    Raises ArtifactError for a failed transfer, MissingExtraError without the extra.
+    """
     require_extra("matrix", "A matrix from a URL")
     settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
     with open_session(settings) as session:

@@ -1,4 +1,4 @@
-"""Read index pages and wheels, several at a time, from the index or from the cache of an earlier run."""
+"""Read index pages and wheels, several at a time, from the index or the cache."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Reading:
     failed: dict[str, str] = field(default_factory=dict)
 
     def require_all(self) -> None:
-        """Raise ArtifactError with the reasons if any wheel could not be read, or nothing is taken from any."""
+        """Raise ArtifactError with the reasons if a wheel could not be read."""
         reasons = sorted({**self.failed, **({} if self.contents else self.odd)}.values())
         if self.failed or len(reasons) > 1:
             rest = ""
@@ -110,7 +110,10 @@ class Reader:
         return read_release_files(self._session, self._settings, distribution, version)
 
     def open_binaries(self, progress: Callable[[int], None] | None = None) -> DeepReader:
-        """Return a reader of binaries with the same session and cache; `progress` gets the bytes of each chunk."""
+        """Return a reader of binaries with the same session and cache.
+
+        `progress` gets the bytes of each chunk.
+        """
         folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
         return DeepReader(self._session, self._settings, folder, progress=progress)
 
@@ -168,7 +171,10 @@ def read_usable(
     progress: Callable[[int, int], None],
     compared: Collection[str] = (),
 ) -> Reading:
-    """Read the representatives; for an unusable one the next older wheel, until one is usable or none is left."""
+    """Read the representatives.
+
+    For an unusable one the next older wheel, until one is usable or none is left.
+    """
     reading = Reading()
     waiting = {name: list(groups) for name, groups in wanted.items()}
     while any(waiting.values()):
@@ -181,7 +187,10 @@ def read_usable(
 
 
 def drop_unusable(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    """Return groups without their unusable wheels; a group that has no other wheel stays as it is."""
+    """Return groups without their unusable wheels.
+
+    A group that has no other wheel stays as it is.
+    """
     return [_drop_unusable_wheels(group, reading) for group in groups]
 
 

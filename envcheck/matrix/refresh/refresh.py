@@ -39,7 +39,7 @@ _BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for
 
 
 def first_releases(name: str) -> dict[str, str]:
-    """Map the distributions of a framework or companion to the first releases that the matrix holds."""
+    """Map a framework's or companion's distributions to the first releases of the matrix."""
     known = published_framework(name)
     if known:
         return dict.fromkeys(known.wheels.distributions, known.wheels.first_release)
@@ -65,7 +65,10 @@ def _built_in() -> Document:
 
 
 def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
-    """Return what the built-in matrix holds of a row beside what a refresh reads; an empty part if it lacks the row."""
+    """Return what the built-in matrix holds of a row beside what a refresh reads.
+
+    An empty part if it lacks the row.
+    """
     for row in _built_in()["releases"].get(framework, {}).get(version, ()):
         if (row["distribution"], row["platform"]) == (distribution, platform):
             return extract_curated(row, _built_in()["citations"])
@@ -98,7 +101,7 @@ def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
 
 @lru_cache(maxsize=1)
 def _tier1_members() -> str:
-    """Return the pattern of the members that a citation names if no binary of the wheel was read."""
+    """Return the pattern of a citation's members if no binary of the wheel was read."""
     return "|".join(
         [
             "METADATA.*",
@@ -147,7 +150,7 @@ def _is_cited(cited: Document, citations: Document) -> bool:
 
 
 def build_row(draft: Draft, curated: Curated) -> Row:
-    """Build a row: curated cells replace those of tier 1, and the remarks that they answer are dropped."""
+    """Build a row: curated cells replace those of tier 1 and answer remarks."""
     cells = {
         cell: value
         for cell, value in curated.cells.items()
@@ -179,7 +182,7 @@ def build_row(draft: Draft, curated: Curated) -> Row:
 
 
 def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
-    """Tell whether a curated cell is the one that the draft infers itself."""
+    """Return whether a curated cell is the one that the draft infers itself."""
     return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (
         curated.cells[cell],
         curated.proof[cell],
@@ -205,7 +208,7 @@ def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:
 
 
 def _cite_older_wheel(draft: Draft, curated: Curated) -> list[str]:
-    """Name the citation of the wheel whose binaries were read, if the row rests on another wheel now."""
+    """Name the citation of the wheel whose binaries were read, if the row has another now."""
     moved = curated.members and curated.wheel and curated.wheel["sha256"] != draft.wheel.sha256
     return [draft.citation_id + _BINARIES_SUFFIX] if moved else []
 
@@ -306,7 +309,7 @@ def refresh(
 def _find_wanted(
     document: Document, listings: Sequence[Listing], reader: Reader
 ) -> tuple[dict[str, list[Group]], list[str]]:
-    """List the groups to read by framework, and what rows keep although a page no longer lists it."""
+    """List the groups to read by framework, and what rows keep after a page dropped it."""
     wanted: dict[str, list[Group]] = {listing.framework: [] for listing in listings}
     kept: list[str] = []
     for listing in listings:
@@ -361,7 +364,7 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 
 def _introduce(document: Document, name: str) -> None:
-    """Name a framework that a document does not hold yet, or a companion, with its distributions and their modules."""
+    """Name a new framework or companion, with its distributions and their modules."""
     known = published_framework(name)
     if known is None or name not in document["frameworks"]:
         section = "frameworks" if known else "companions"
@@ -424,7 +427,9 @@ def add_binaries(
     *,
     chosen: Collection[Key] | None = None,
 ) -> list[str]:
-    """Read the binaries of all rows, or of the chosen ones, that lack them; say which wheels are left out and why.
+    """Read the binaries of all rows, or of the chosen ones, that lack them.
+
+    Say which wheels are left out and why.
 
     Raises ArtifactError; the document is then incomplete, and the cache keeps what was read.
     """
@@ -455,7 +460,7 @@ def find_new_rows(old: Document, new: Document) -> set[Key]:
 
 
 def _iterate_unread_rows(document: Document, listing: Listing) -> Iterator[tuple[Key, Row, Wheel]]:
-    """Yield the rows whose binaries can be read, ELF and PE only, and were not, with their wheels."""
+    """Yield the rows with unread binaries that can be read (ELF and PE), with their wheels."""
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
     for key, row in iterate_releases(document):
         wheel = wheels.get(_get_wheel_hash(row, document["citations"]))
@@ -515,7 +520,7 @@ def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
 
 
 def format_change(change: Change) -> list[str]:
-    """Format a change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9 3.10", or one line for each changed cell."""
+    """Format a change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9", or each changed cell."""
     if change.kind == ADDED:
         cells = {cell: change.cells[cell]["new"] for cell in _SUMMARY if cell in change.cells}
         return [

@@ -1,4 +1,7 @@
-"""Derive the rows of a release from its wheels: what all frameworks have in common, then what each states itself."""
+"""Derive the rows of a release from its wheels.
+
+What all frameworks have in common, then what each states itself.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ class Remark:
 
 @dataclass
 class Draft:
-    """A row in the making, for one release of a distribution on one platform; what a framework fills is a RowDraft."""
+    """A row in the making, for one release of a distribution on one platform.
+
+    What a framework fills is a RowDraft.
+    """
 
     group: Group
     contents: Contents
@@ -134,7 +140,10 @@ class Draft:
         return Need(item.name, extra, bare(item), lower_bound(item), here)
 
     def constants(self, ending: str) -> dict[str, Any]:
-        """Return what a Python text binds to literals, by the end of its name; empty where there is none."""
+        """Return what a Python text binds to literals, by the end of its name.
+
+        Empty where there is none.
+        """
         text = self.contents.text(ending)
         return parse_constants(text) if text else {}
 
@@ -156,7 +165,7 @@ class Draft:
         self.proof[cell] = "documented"
 
     def is_published(self, need: Need) -> bool:
-        """Tell whether the index has a release of the same framework that meets a requirement."""
+        """Return whether the index has a release of the same framework that meets a requirement."""
         asked = read_requirement(need.text)
         return any(
             asked.admits(version, prereleases=False)
@@ -182,7 +191,10 @@ def start_draft(
     published: Mapping[str, Collection[str]],
     names: Sequence[str] = COLUMNS,
 ) -> Draft | None:
-    """Fill the cells that every row has, with what it requires of `names`; None for a release without any Python."""
+    """Fill the cells that every row has, with what it requires of `names`.
+
+    Return None for a release without any Python.
+    """
     pythons = _list_pythons(group, contents.metadata)
     if not pythons:
         return None
@@ -217,7 +229,7 @@ def start_draft(
 
 
 def _usual_extra(distribution: str, requirements: list[Requirement]) -> str:
-    """Return the extra that people install, where it requires the framework and the base does not; "" for none."""
+    """Return the extra that brings the framework where the base does not; "" for none."""
     row = companion_row(distribution)
     needed = {name for framework in row.frameworks for name in identity(framework).distributions}
     holders = {extra_of(item) for item in requirements if item.name in needed}
@@ -225,9 +237,12 @@ def _usual_extra(distribution: str, requirements: list[Requirement]) -> str:
 
 
 def _list_pythons(group: Group, metadata: str) -> list[str]:
-    """List the Pythons that pip installs a release on: those that a name states, or that it and the metadata admit.
+    """List the Pythons that pip installs a release on.
 
-    Classifiers are no limit: https://packaging.python.org/en/latest/specifications/core-metadata/#requires-python
+    Those that a name states, or that it and the metadata admit.
+
+    Classifiers are no limit:
+    https://packaging.python.org/en/latest/specifications/core-metadata/#requires-python
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -246,7 +261,7 @@ def sentences(note: str) -> list[str]:
 
 
 def is_remark(sentence: str) -> bool:
-    """Tell whether a sentence of a note is one that a renewal writes."""
+    """Return whether a sentence of a note is one that a renewal writes."""
     return any(re.fullmatch(pattern, sentence) for pattern in _patterns())
 
 
@@ -272,7 +287,10 @@ _OF_MAJOR = r"^[\w-]+-cu(\d\d)(?![\w])"
 
 @lru_cache(maxsize=1)
 def _names_beside() -> tuple[str, ...]:
-    """Name what a companion's row says that it requires: the columns, the frameworks, and other companions."""
+    """Name what a companion's row says that it requires.
+
+    The columns, the frameworks, and other companions.
+    """
     beside = (name for row in load_companions().rows if row.releases for name in row.distributions)
     return tuple(
         dict.fromkeys(
@@ -299,7 +317,7 @@ _CELLS = list_fields(FrameworkRelease)
 
 
 def _add_framework(draft: Draft, name: str) -> None:
-    """State which releases of its framework it goes with, where its metadata bounds them: >=2.15,<2.16."""
+    """State which framework releases it goes with, where metadata bounds them."""
     asked = draft.cells["requires"].get(name, "")
     if "<" in asked or "=" in asked.replace(">=", ""):
         draft.cells[name] = asked
@@ -309,7 +327,10 @@ def _add_framework(draft: Draft, name: str) -> None:
 
 
 def _add_cuda(draft: Draft) -> None:
-    """State the CUDA major, and whether the wheel is for CUDA at all; the gap where neither can be read."""
+    """State the CUDA major, and whether the wheel is for CUDA at all.
+
+    The gap where neither can be read.
+    """
     wheels = [
         need.text for need in draft.needs if re.fullmatch(_LIBRARIES, need.name) and not need.extra
     ]
@@ -353,7 +374,7 @@ def _add_majors(draft: Draft, majors: list[str]) -> None:
 
 
 def _add_absence(draft: Draft, names: Mapping[str, str]) -> None:
-    """State that a wheel is not for CUDA, where its binaries were read to their end and name no library of CUDA."""
+    """State that a wheel is not for CUDA, where its binaries name no CUDA library."""
     if names and not any(CUT_OFF in text or _OF_CUDA.search(text) for text in names.values()):
         draft.say("cuda_build", "Its binaries name no library of CUDA.")
         draft.cite(f"libraries of {len(names)} binaries")
@@ -376,7 +397,7 @@ def _add_gpu_code(draft: Draft, *, is_unread: bool) -> None:
 
 
 def _add_extras(draft: Draft) -> None:
-    """List the extras that bring NVIDIA's wheels to a package that needs no framework: ctk of cupy-cuda12x."""
+    """List a package's extras that bring NVIDIA's wheels: ctk of cupy-cuda12x."""
     if companion_row(draft.distribution).frameworks:
         return
     wheels = [
@@ -400,10 +421,12 @@ def draft_release(
     contents: Mapping[str, Contents],
     published: Mapping[str, Collection[str]],
 ) -> tuple[list[Draft], dict[str, str]]:
-    """Draft the rows of one release of a framework or companion; map the SHA-256 of each odd wheel to the reason.
+    """Draft the rows of one release of a framework or companion.
 
-    `contents` is by the SHA-256 of the representatives: a group without is left out. `published` lists the versions
-    of each distribution of the framework.
+    Map the SHA-256 of each odd wheel to the reason.
+
+    `contents` is by the SHA-256 of the representatives: a group without is left out. `published`
+    lists the versions of each distribution of the framework.
     """
     known = published_framework(name)
     kept = [group for group in groups if group.representative.sha256 in contents]

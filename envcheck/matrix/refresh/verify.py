@@ -63,7 +63,7 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """Return incompatible for a disagreement, undetermined if something could not be read, else compatible."""
+        """Return incompatible for a disagreement, undetermined for a gap, else compatible."""
         if self.disagreements:
             return INCOMPATIBLE
         if self.unread or self.vanished or not self.rows:
@@ -83,7 +83,7 @@ class Verification:
 def verify(
     document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Progress
 ) -> Verification:
-    """Read `sample` random rows again, or all for 0, and compare all releases with the index pages."""
+    """Read `sample` random rows again (0: all), and compare releases with the index."""
     rows = {key for listing in listings for key, _ in iterate_releases(document, listing.framework)}
     listed = {
         _make_key(listing.framework, group): group
@@ -138,7 +138,10 @@ def _report_unusable(
 
 
 def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
-    """Choose the groups to read: those of the chosen rows, with the wheel that speaks for its whole release."""
+    """Choose the groups to read.
+
+    Those of the chosen rows, with the wheel that speaks for its whole release.
+    """
     known = published_framework(listing.framework)  # companions have none
     speaker = known.wheels.speaks_for_release if known else ""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
@@ -215,7 +218,7 @@ def _compare(
 
 
 def _agrees(curated: str | None, read: str | None) -> bool:
-    """Tell whether a curated version refines what an artifact states: 8.9 refines 8."""
+    """Return whether a curated version refines what an artifact states: 8.9 refines 8."""
     if curated is None or read is None:
         return True
     return curated == read or curated.startswith(f"{read}.") or read.startswith(f"{curated}.")
@@ -230,7 +233,10 @@ def verify_binaries(
     *,
     found: Verification,
 ) -> None:
-    """Read the binaries of `sample` random rows that have some again, or of all for 0; add what differs to `found`."""
+    """Read the binaries of `sample` random rows that have some again, or of all for 0.
+
+    Add what differs to `found`.
+    """
     rows = {
         key: row
         for listing in listings
@@ -265,7 +271,7 @@ def verify_binaries(
 
 
 def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
-    """Yield each fact of each binary, and each cell derived from them, that differs from the wheel."""
+    """Yield each fact and derived cell of the binaries that differs from the wheel."""
     known = row["binaries"]
     for fact in ("wheel", "binaries"):
         if known[fact] != read[fact]:

@@ -104,9 +104,10 @@ def choose_members(names: list[str], framework: str) -> dict[str, str]:
 def build_contents(
     wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int
 ) -> Contents:
-    """Build the contents after checking METADATA against the index, and Python files against RECORD.
+    """Build the contents after checking METADATA and Python files against their hashes.
 
-    Installers do not check METADATA against RECORD, and in dozens of published wheels it differs: that is noted.
+    Installers do not check METADATA against RECORD, and in dozens of published wheels it differs:
+    that is noted.
     """
     recorded = parse_record(members["RECORD"].decode("utf-8"))
     differing = {
@@ -146,7 +147,7 @@ def _compute_digest(data: bytes) -> str:
 
 
 def _check_name(wheel: Wheel, header: str) -> None:
-    """Raise UnusableWheelError for a wheel whose METADATA is of another release than its file name."""
+    """Raise UnusableWheelError for a wheel whose METADATA is of another release."""
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
 
@@ -182,7 +183,7 @@ class Fetcher:
         self._settings = settings
 
     def fetch(self, data_range: tuple[int, int | None], stream: bool = False) -> PartialBuffer:  # noqa: ARG002, FBT001, FBT002 - what RemoteZip calls
-        """Fetch first..last, or the last bytes for (-size, None), into a buffer that RemoteZip reads."""
+        """Fetch first..last, or the last bytes for (-size, None), into RemoteZip's buffer."""
         from remotezip import PartialBuffer
 
         first, last = data_range
@@ -253,7 +254,10 @@ class Fetcher:
 def open_range(
     session: requests.Session, settings: IndexSettings, url: str, wanted: str
 ) -> Iterator[tuple[requests.Response, int, int] | None]:
-    """Open a response with its offset and size for "bytes=0-99"; None if the server does not serve ranges."""
+    """Open a response with its offset and size for "bytes=0-99".
+
+    Return None if the server does not serve ranges.
+    """
     import requests
 
     headers = {"Range": wanted, "Accept-Encoding": "identity"}
@@ -378,7 +382,10 @@ LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, lengt
 
 
 def read_libraries(fetcher: Fetcher, member: zipfile.ZipInfo) -> list[str]:
-    """List the libraries that the beginning of an ELF or PE file names, more of it where CUDA is not among them."""
+    """List the libraries that the beginning of an ELF or PE file names.
+
+    It reads more where CUDA is not among them.
+    """
     names: set[str] = set()
     for size in _HEADS:
         names = _read_names(fetcher, member, size)
@@ -388,7 +395,7 @@ def read_libraries(fetcher: Fetcher, member: zipfile.ZipInfo) -> list[str]:
 
 
 def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str]:
-    """List the libraries that the first compressed bytes of a binary name: libcudart.so.12, cudart64_12.dll."""
+    """List the libraries in a binary's first compressed bytes: libcudart.so.12."""
     last = member.header_offset + LOCAL_HEADER.size + min(member.compress_size, size)
     data = fetcher.fetch((member.header_offset, last)).read()
     _, name, extra = LOCAL_HEADER.unpack_from(data)
@@ -402,7 +409,7 @@ def _read_names(fetcher: Fetcher, member: zipfile.ZipInfo, size: int) -> set[str
 
 
 def _list_cubins(names: Iterable[str]) -> dict[str, str]:
-    """List the GPUs that the names of files with GPU code state, "?" for none: fmha_sm100f.cubin -> sm_100f."""
+    """List the GPUs in names of GPU code, "?" for none: fmha_sm100f.cubin -> sm_100f."""
     files = [name.rpartition("/")[2] for name in names if name.endswith(".cubin")]
     targets = {
         f"sm_{found[1]}" if (found := re.search(r"(?i)sm_?(\d+[af]?)", name)) else "?"
@@ -452,7 +459,7 @@ def _get_assignment(statement: ast.stmt) -> tuple[str, ast.expr | None]:
 
 
 def _evaluate(value: ast.expr) -> list[Any]:
-    """Return a list of the one literal, also of calls such as OrderedDict([...]) and dict(a=1); [] for no literal."""
+    """Return the literals of a list, or of calls such as OrderedDict([...]); else []."""
     while isinstance(value, ast.Call):
         if value.args:
             value = value.args[0]
@@ -523,7 +530,7 @@ def nested_extras(requirements: list[Requirement], distribution: str, extra: str
 
 
 def holds(requirement: Requirement, platform: str, python: str, extra: str = "") -> bool:
-    """Tell whether the marker of a requirement applies on a platform and Python minor."""
+    """Return whether the marker of a requirement applies on a platform and Python minor."""
     if not requirement.marker:
         return True
     system, name, machine, kind = _MARKERS.get(platform, _MARKERS["linux_x86_64"])
@@ -551,7 +558,7 @@ def columns(
     names: Iterable[str] = COLUMNS,
     extras: Collection[str] = (),
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one.
+    """Return the columns' specifiers on the oldest Python, and a note on each change.
 
     What `extras` require counts, too.
     """
@@ -582,7 +589,7 @@ def _join_specifiers(requirements: Iterable[Requirement], platform: str, python:
 
 
 def bare(requirement: Requirement) -> str:
-    """Format a requirement without its marker, extras as they are written: jax-cuda12-plugin[with_cuda]>=0.5.1,<0.6."""
+    """Format a requirement without its marker: jax-cuda12-plugin[with_cuda]>=0.5.1,<0.6."""
     extras = re.match(r"[^;\[]*\[([^\]]*)\]", requirement.text)
     names = sorted(re.findall(r"[\w.-]+", extras[1])) if extras else []
     return (

@@ -1,7 +1,10 @@
-"""What must change so that a finding goes away: records without text and calls, which `envcheck.remedies` writes out.
+"""What must change so that a finding goes away.
 
-A rule, a file and a log make the same record for the same situation. The records of a subject stand in the module of
-its name (`model/fixes/driver.py`), and the functions that write them in the module of that name below `remedies/`.
+Records without text and calls, which `envcheck.remedies` writes out.
+
+A rule, a file and a log make the same record for the same situation. The records of a subject stand
+in the module of its name (`model/fixes/driver.py`), and the functions that write them in the module
+of that name below `remedies/`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ class Advise(Fix):
 
 @dataclass
 class FollowRow(Fix):
-    """Do what data/advice/remedies.json says of the finding: in its row of that name, or in the one for all."""
+    """Do what data/advice/remedies.json says of the finding.
+
+    In its row of that name, or in the one for all.
+    """
 
     row: str = ""
     values: Tuple[Tuple[str, str], ...] = ()  # for the {names} of the row

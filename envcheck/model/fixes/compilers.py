@@ -8,7 +8,10 @@ from envcheck.model.records import dataclass
 
 @dataclass
 class UseOtherCompiler(Fix):
-    """Point nvcc at a GCC that it accepts, or install one; or take a CUDA that accepts the compiler that is there."""
+    """Point nvcc at a GCC that it accepts, or install one.
+
+    Or take a CUDA that accepts the compiler that is there.
+    """
 
     cuda: str  # of nvcc
     highest: str = ""  # the GCC that it still accepts

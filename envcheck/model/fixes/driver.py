@@ -1,4 +1,7 @@
-"""Fixes of the NVIDIA driver: its release, kernel module, libraries, device nodes, services and containers."""
+"""Fixes of the NVIDIA driver.
+
+Its release, kernel module, libraries, device nodes, services and containers.
+"""
 
 from __future__ import annotations
 

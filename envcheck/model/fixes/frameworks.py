@@ -29,7 +29,7 @@ class InstallReplacement(Fix):
 
 @dataclass
 class UseOtherPlatform(Fix):
-    """Use a platform that a framework has GPU wheels for, or its last release with one for this platform."""
+    """Use a platform with GPU wheels of a framework, or its last release for this one."""
 
     framework: str
 

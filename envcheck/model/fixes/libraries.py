@@ -1,4 +1,7 @@
-"""Fixes of what frameworks load beside the toolkit: cuDNN, TensorRT, and libraries of the system."""
+"""Fixes of what frameworks load beside the toolkit.
+
+CuDNN, TensorRT, and libraries of the system.
+"""
 
 from __future__ import annotations
 

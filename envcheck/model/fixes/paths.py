@@ -1,4 +1,7 @@
-"""Fixes of what is found first: the folders of the loader's path, and the toolkit that builds use."""
+"""Fixes of what is found first.
+
+The folders of the loader's path, and the toolkit that builds use.
+"""
 
 from __future__ import annotations
 

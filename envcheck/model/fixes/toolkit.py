@@ -10,7 +10,7 @@ from envcheck.model.records import dataclass
 
 @dataclass
 class InstallToolkit(Fix):
-    """Install the CUDA that a build loads or is compiled with, or a release for the CUDA that is there."""
+    """Install the CUDA that a build needs, or a release for the CUDA that is there."""
 
     cuda: str
     framework: str = ""
@@ -62,7 +62,7 @@ class UseNewerPtxas(Fix):
 
 @dataclass
 class ReplaceBundledPtxas(Fix):
-    """Point a package at another ptxas than the one it bundles, or install a newer release of the package."""
+    """Point a package at another ptxas than its own, or install a newer release of it."""
 
     cuda: str  # the first whose ptxas knows the GPU
     variable: str = ""  # names another ptxas; "" where nothing does

@@ -1,1 +1,4 @@
-"""Scripts that run in another interpreter, each printing one JSON object; they import nothing of ours."""
+"""Scripts that run in another interpreter, each printing one JSON object.
+
+They import nothing of ours.
+"""

@@ -1,10 +1,12 @@
-"""Import modules as a program would, and write how it went as one JSON object to a file descriptor or a file.
+"""Import modules as a program would, and report as one JSON object.
+
+It goes to a file descriptor or a file.
 
     <python> -B -X faulthandler -c <this script> MODULE[:]... --fd N        (Windows: --file PATH)
 
-MODULE: must hold something: an empty file and an empty folder can be imported, too.
-{"seconds": 1.9} where all of them import, else {"error": TRACEBACK}. Runs in the inspected Python, 3.6 or later; what
-the modules print goes to standard output and error as ever.
+MODULE: must hold something: an empty file and an empty folder can be imported, too. {"seconds":
+1.9} where all of them import, else {"error": TRACEBACK}. Runs in the inspected Python, 3.6 or
+later; what the modules print goes to standard output and error as ever.
 """
 
 import importlib

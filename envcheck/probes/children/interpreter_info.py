@@ -67,7 +67,7 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
 
 
 def get_abi_tag():  # type: () -> str
-    """Return the ABI part of the wheel tag that this interpreter prefers: cp311, cp37m, cp313t, pypy310_pp73."""
+    """Return the ABI part of this interpreter's wheel tag: cp311, cp313t, pypy310_pp73."""
     major, minor = sys.version_info[:2]
     if sys.implementation.name == "pypy":
         return "pypy%d%d_pp%d%d" % ((major, minor) + sys.pypy_version_info[:2])  # type: ignore[attr-defined]
@@ -76,7 +76,10 @@ def get_abi_tag():  # type: () -> str
 
 
 def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
-    """Find the virtual environment of an interpreter and its pyvenv.cfg; no venv is like one that shares everything."""
+    """Find the virtual environment of an interpreter and its pyvenv.cfg.
+
+    No venv is like one that shares everything.
+    """
     folder = os.path.dirname(os.path.abspath(executable or sys.prefix))
     for path in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(path, "pyvenv.cfg")):
@@ -89,7 +92,7 @@ def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
 
 
 def is_user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[str, str]) -> bool
-    """Tell whether a normal start imports from the user's site-packages (-I disables it for this run)."""
+    """Return whether a normal start imports from the user's site-packages (-I does not)."""
     if environ.get("PYTHONNOUSERSITE") or config.get(_SHARES) != "true":
         return False
     return not hasattr(os, "geteuid") or (
@@ -120,7 +123,10 @@ def get_library_name():  # type: () -> str
 
 def list_site_folders(environ, venv, base, config, user):
     # type: (Mapping[str, str], str, str, Mapping[str, str], str) -> List[Tuple[str, str]]
-    """List the existing import folders, without the standard library, with their scope in the order of sys.path."""
+    """List the import folders with their scope in the order of sys.path.
+
+    The standard library is left out.
+    """
     found = [
         (entry, "path")
         for entry in environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -144,7 +150,10 @@ def list_site_folders(environ, venv, base, config, user):
 
 
 def list_packages_folders(prefix):  # type: (str) -> List[str]
-    """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
+    """List the site-packages folders of a prefix.
+
+    Lib and lib64, dist-packages on Debian, /usr/local on Fedora.
+    """
     import site
 
     if prefix == "/usr" and os.path.exists("/etc/redhat-release"):
@@ -157,7 +166,10 @@ def list_packages_folders(prefix):  # type: (str) -> List[str]
 
 
 def list_pth_folders(folder):  # type: (str) -> List[str]
-    """List the folders that .pth files add, such as editable installs; their code lines are not run."""
+    """List the folders that .pth files add, such as editable installs.
+
+    Their code lines are not run.
+    """
     found = []  # type: List[str]
     for name in list_names(folder):
         if name.endswith(".pth") and not name.startswith("."):
@@ -173,7 +185,10 @@ def list_pth_folders(folder):  # type: (str) -> List[str]
 
 
 def read_distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[str, Any]]
-    """Read every installed distribution in the order of sys.path; of a broken one, what is readable."""
+    """Read every installed distribution in the order of sys.path.
+
+    Of a broken one, what is readable.
+    """
     found = []  # type: List[Dict[str, Any]]
     for folder, scope in folders:
         if folder.endswith(".egg"):
@@ -277,7 +292,10 @@ def list_names(folder):  # type: (str) -> List[str]
 
 
 def read_text(path):  # type: (str) -> str
-    """Read the start of a regular file; undecodable bytes are replaced, and an unreadable file is empty."""
+    """Read the start of a regular file.
+
+    Undecodable bytes are replaced, and an unreadable file is empty.
+    """
     try:
         if not os.path.isfile(path):
             return ""

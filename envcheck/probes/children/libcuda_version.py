@@ -1,4 +1,6 @@
-"""Print the answer of a libcuda: {"version": 12040}, or with "init" {"init": 0}; runs in a child that may crash.
+"""Print the answer of a libcuda.
+
+{"version": 12040}, or with "init" {"init": 0}; runs in a child that may crash.
 
 Arguments: the path of the library; "init" to call cuInit(0) instead of cuDriverGetVersion.
 """

@@ -1,7 +1,10 @@
-"""Print NVML's data about the driver and every GPU as one JSON object; runs in a child that may crash.
+"""Print NVML's data about the driver and every GPU as one JSON object.
 
-Arguments: the path of the library; the folder or zip file of the module pynvml; "activity" to add the values that
-change from second to second. A value that NVML refuses is {"error": code, "text": "Not Supported"}.
+Runs in a child that may crash.
+
+Arguments: the path of the library; the folder or zip file of the module pynvml; "activity" to add
+the values that change from second to second. A value that NVML refuses is {"error": code, "text":
+"Not Supported"}.
 """
 
 import ctypes
@@ -37,14 +40,17 @@ class Nvml:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of one function of the module, or its refusal; an older module lacks some."""
+        """Return the result of one function of the module, or its refusal.
+
+        An older module lacks some.
+        """
         function = getattr(self.module, name, None)
         if function is None:
             return {"error": FUNCTION_NOT_FOUND, "text": f"the module pynvml has no {name}"}
         return self.attempt(lambda: function(*arguments))
 
     def call_newest(self, first: str, second: str, *arguments: Any) -> Any:
-        """Return the result of the first function, or of the second where the library lacks the first."""
+        """Return the first function's result, or the second's if the library lacks the first."""
         answer = self.call(first, *arguments)
         is_missing = isinstance(answer, dict) and answer["error"] == FUNCTION_NOT_FOUND
         return self.call(second, *arguments) if is_missing else answer
@@ -60,7 +66,7 @@ class Nvml:
         }
 
     def read_memory(self, handle: Any) -> Dict[str, Any]:
-        """Return total, used and reserved memory of a GPU in bytes, as nvidia-smi does since driver 510.
+        """Return a GPU's total, used and reserved bytes, as nvidia-smi does since 510.
 
         An older driver counts its own reserved memory as used: up to 1 GiB on an idle GPU.
         """
@@ -135,7 +141,10 @@ class Nvml:
         return self.call_newest(name + "_v3", name + "_v2", handle)
 
     def describe_process(self, pid: int, shares: List[Any]) -> Dict[str, Any]:
-        """Return a process with the base name of its executable, without its arguments, which may hold secrets."""
+        """Return a process with its executable's base name.
+
+        Its arguments may hold secrets.
+        """
         name = self.call("nvmlSystemGetProcessName", pid)
         words = name.split() if isinstance(name, str) else []
         base = words[0].replace("\\", "/").rsplit("/", 1)[-1] if words else ""
@@ -160,7 +169,7 @@ class Nvml:
         }
 
     def read_activity(self, index: int) -> Dict[str, Any]:
-        """Return minor number, load, degrees Celsius, milliwatts, fan speed in percent, P state and MIG devices."""
+        """Return a GPU's number, load, temperature, power, fan, P state and MIG devices."""
         handle = self.call("nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, dict):
             return {}

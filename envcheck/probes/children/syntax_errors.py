@@ -9,7 +9,7 @@ import sys
 
 
 def compiles(path):  # type: (str) -> bool
-    """Tell whether a file compiles; one that cannot be read counts as if it did."""
+    """Return whether a file compiles; one that cannot be read counts as if it did."""
     try:
         with io.open(path, "rb") as stream:
             compile(stream.read(), path, "exec", 0, True)

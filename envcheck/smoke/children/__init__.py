@@ -1,1 +1,4 @@
-"""Scripts that run in the inspected Python (3.6 or newer): its framework and the standard library, nothing of ours."""
+"""Scripts that run in the inspected Python (3.6 or newer).
+
+Its framework and the standard library, nothing of ours.
+"""

@@ -1,4 +1,7 @@
-"""The driver test: no framework, only the CUDA driver API and small kernels of envcheck's own, on each GPU visible."""
+"""The driver test: only the CUDA driver API and envcheck's own small kernels.
+
+It needs no framework, and runs on each GPU visible.
+"""
 
 import array
 import ctypes
@@ -58,7 +61,7 @@ PER_LINK = "through the link between the computer's memory and the GPU's"
 
 
 class CudaError(Exception):
-    """A call that did not return CUDA_SUCCESS, with the name of its result and the finding it points to."""
+    """A call without CUDA_SUCCESS, with its result's name and the finding it points to."""
 
     def __init__(self, call: str, code: int, row: Dict[str, Any], log: str) -> None:
         name = row.get("name", "a result without a name here")
@@ -69,7 +72,10 @@ class CudaError(Exception):
 
 
 class Cuda:
-    """The driver's library; `cuda.call("cuInit", 0)` raises CudaError on any other result than success."""
+    """The driver's library.
+
+    `cuda.call("cuInit", 0)` raises CudaError on any other result than success.
+    """
 
     def __init__(self) -> None:
         self._library = load_library()
@@ -118,7 +124,10 @@ class Cuda:
         return buffer.value.decode("utf-8", "replace")
 
     def uuid(self, device: int) -> str:
-        """Return a device's UUID without its prefix; of a MIG instance its own where the driver can tell it."""
+        """Return a device's UUID without its prefix.
+
+        Of a MIG instance its own where the driver can tell it.
+        """
         buffer = (ctypes.c_ubyte * 16)()
         self.call(
             "cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device
@@ -131,7 +140,10 @@ class Cuda:
         return hasattr(self._library, "cuDeviceGetUuid")
 
     def tells_instances(self) -> bool:
-        """Say whether a MIG instance tells its own UUID: drivers before CUDA 11.4 tell that of its GPU."""
+        """Say whether a MIG instance tells its own UUID.
+
+        Drivers before CUDA 11.4 tell that of its GPU.
+        """
         return hasattr(self._library, "cuDeviceGetUuid_v2")
 
     def load_kernel(self, name: str) -> ctypes.c_void_p:
@@ -226,7 +238,7 @@ class Gpu:
 
     @contextmanager
     def locked(self, size: int) -> Iterator[ctypes.c_void_p]:
-        """Hold `size` bytes of the computer's memory, locked in place so that the GPU copies them itself."""
+        """Hold `size` locked bytes of host memory, which the GPU copies itself."""
         address = self.cuda.pointer("cuMemHostAlloc", ctypes.c_size_t(size), 0)
         try:
             yield address
@@ -252,7 +264,10 @@ class Gpu:
         return word.value
 
     def place_of(self, address: ctypes.c_uint64) -> str:
-        """Return the GPU that holds an address, by the driver's word; before CUDA 9.2 it tells the context's only."""
+        """Return the GPU that holds an address, by the driver's word.
+
+        Before CUDA 9.2 it tells the context's only.
+        """
         if self.cuda.number("cuDriverGetVersion") < 9020:
             return "GPU:%d" % self.cuda.number("cuCtxGetDevice")
         return "GPU:%d" % self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
@@ -281,7 +296,7 @@ class Gpu:
         self.cuda.call("cuCtxSynchronize")
 
     def seconds(self, work: Any, times: int) -> float:
-        """Return how long one of `times` runs of `work` takes on the GPU, by its own clock, after one to warm up."""
+        """Return how long one of `times` runs takes by the GPU's clock, after a warm-up."""
         work()
         events = [self.cuda.pointer("cuEventCreate", 0) for _ in range(2)]
         self.cuda.call("cuEventRecord", events[0], None)
@@ -399,7 +414,10 @@ def list_devices(report: "Report", cuda: Cuda) -> List[Gpu]:
 
 
 def asked_uuid(name: str, cuda: Cuda) -> str:
-    """Return the digits of the UUID asked for; "" for a number, and for what this driver cannot tell."""
+    """Return the digits of the UUID asked for.
+
+    Return "" for a number, and for what this driver cannot tell.
+    """
     kind, _, digits = name.lower().partition("-")
     told = (kind == "gpu" and cuda.tells_uuids()) or (
         kind == "mig" and cuda.tells_instances() and "/" not in digits
@@ -428,7 +446,7 @@ def multiply(report: "Report", gpu: Gpu) -> bool:
 
 
 def full(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
-    """Test each GPU that passed the small product, alone or, where several are visible, one with another."""
+    """Test each GPU that passed the small product: alone, or in pairs where there are more."""
     _, gpus = opened
     if report.gpu == "all":
         copy_between(report, gpus)
@@ -522,7 +540,7 @@ def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
 
 
 def open_way(source: "Gpu", target: "Gpu") -> bool:
-    """Let the source reach the target's memory directly where the hardware can; say whether it does."""
+    """Let the source reach the target's memory directly if possible; say whether it does."""
     source.select()
     if not source.cuda.number("cuDeviceCanAccessPeer", source.device, target.device):
         return False
@@ -616,7 +634,7 @@ def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
 def tell(
     report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional[float], note: str
 ) -> None:
-    """Tell a number and, where the driver tells clocks and widths, the one the hardware could reach."""
+    """Tell a number and, where the driver tells clocks and widths, the possible one."""
     name, value, unit = found
     about = note
     if expected:

@@ -31,7 +31,10 @@ class Engine(Base):
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
     def before_import(self, report: "Report") -> None:
-        """Take no more GPU memory than needed; two CPU devices stand for two GPUs in the full test of a CPU."""
+        """Take no more GPU memory than needed.
+
+        Two CPU devices stand for two GPUs in the full test of a CPU.
+        """
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         if report.gpu == "cpu" and report.level == "full":
             flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
@@ -242,7 +245,10 @@ def kind_of(device: Any) -> str:
 
 
 def list_gpus(jax: Any) -> List[Any]:
-    """List JAX's GPUs; why there is none its log says: the error is the same for a build without CUDA."""
+    """List JAX's GPUs; why there is none its log says.
+
+    The error is the same for a build without CUDA.
+    """
     try:
         return list(jax.devices("gpu"))
     except RuntimeError:
@@ -250,7 +256,7 @@ def list_gpus(jax: Any) -> List[Any]:
 
 
 def has_cuda() -> bool:
-    """Say whether this JAX has a plugin for CUDA, or is of the time when its library was built with it."""
+    """Say whether this JAX has a CUDA plugin, or was built with CUDA."""
     import jaxlib
 
     spec = importlib.util.find_spec("jax_plugins")
@@ -262,7 +268,10 @@ def has_cuda() -> bool:
 
 
 def share(report: "Report") -> Any:
-    """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
+    """Compute once with a share of the memory, all of which JAX takes at once.
+
+    Ask the driver how much is gone.
+    """
     # newer releases know this name too, and refuse to be given both
     os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)
     os.environ.update(

@@ -96,7 +96,10 @@ class Engine(Base):
         return found.tolist(), place
 
     def ask_for_missing(self) -> None:
-        """Ask for a device that is not there: a session that takes another provider has refused it."""
+        """Ask for a device that is not there.
+
+        A session that takes another provider has refused it.
+        """
         if CUDA not in self._ort.get_available_providers():
             raise SkippedError(
                 "this build has no CUDA provider, and the CPU's devices have no numbers"
@@ -144,7 +147,10 @@ class Engine(Base):
         return whole
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
-        """Multiply two square matrices; the CUDA provider takes TF32 for float32 unless it is told otherwise."""
+        """Multiply two square matrices.
+
+        The CUDA provider takes TF32 for float32 unless it is told otherwise.
+        """
         left, right = random_factors(precision, size)
         return self._bound(
             product_model(size, size, size, precision), device, {"a": left, "b": right}
@@ -218,7 +224,7 @@ def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
 
 
 def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Tuple[Any, str]:
-    """Run a model; return its output and the devices that computed, by the profile of its session."""
+    """Run a model; return its output and the devices in its session's profile."""
     prefix = os.path.join(tempfile.gettempdir(), "envcheck-onnxruntime")
     opened = session(ort, model, device, enable_profiling=True, profile_file_prefix=prefix)
     found = opened.run(None, fed)[0]
@@ -230,7 +236,10 @@ def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Tuple[A
 
 
 def place_of(events: List[Dict[str, Any]], device: str) -> str:
-    """Return the devices that ran the nodes of a model; casts and copies are left out, which may run elsewhere."""
+    """Return the devices that ran the nodes of a model.
+
+    Casts and copies are left out, which may run elsewhere.
+    """
     ran = [event.get("args", {}) for event in events if event.get("cat") == "Node"]
     providers = {
         each.get("provider") for each in ran if each.get("op_name") not in ("Cast", "Memcpy", None)

@@ -1,6 +1,7 @@
-"""TensorFlow 1: its ways of listing devices, sessions that tell where their nodes ran, XLA, MirroredStrategy.
+"""TensorFlow 1: its lists of devices, sessions, XLA and MirroredStrategy.
 
-All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the graph runs.
+All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the
+graph runs.
 """
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
@@ -35,7 +36,10 @@ class Engine(TensorFlow):
         return tf
 
     def _config(self, **options: Any) -> Any:
-        """Make a session's options: devices exactly as asked for and logged, no more GPU memory than needed."""
+        """Make a session's options.
+
+        Devices exactly as asked for and logged, no more GPU memory than needed.
+        """
         made = self._tf.ConfigProto(
             **dict({"allow_soft_placement": False, "log_device_placement": True}, **options)
         )
@@ -66,7 +70,10 @@ class Engine(TensorFlow):
         return self._run(device, lambda: self._product(left, right))
 
     def _run(self, device: str, build: Callable[[], Any], **options: Any) -> Tuple[Any, str]:
-        """Build on a device in a new graph, and run; return the value and the device that made it."""
+        """Build on a device in a new graph, and run.
+
+        Return the value and the device that made it.
+        """
         with self._tf.Graph().as_default():
             self._fed: Dict[Any, Any] = {}
             with self._tf.device("/device:" + device):
@@ -74,7 +81,7 @@ class Engine(TensorFlow):
             return self.run_traced(made, self._fed, **options)
 
     def run_traced(self, product: Any, fed: Any, **options: Any) -> Tuple[Any, str]:
-        """Run one operation; return its value and the device that computed it, by the run's own statistics."""
+        """Run one operation; return its value and its device by the run's statistics."""
         tf, metadata = self._tf, self._tf.RunMetadata()
         with tf.Session(config=self._config(**options)) as session:
             # a full one needs CUPTI

@@ -1,4 +1,4 @@
-"""TensorFlow 2: its ways of listing devices, operations one by one and in functions, XLA, MirroredStrategy."""
+"""TensorFlow 2: its lists of devices, operations, functions, XLA, MirroredStrategy."""
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
@@ -27,7 +27,7 @@ class Engine(TensorFlow):
         return tf
 
     def set_up(self, report: "Report") -> None:
-        """Ask for devices exactly as named and for no more memory than needed; log where operations run.
+        """Ask for exact devices and no needless memory; log where operations run.
 
         Two CPU devices stand for two GPUs in the full test of a CPU.
         """

@@ -27,7 +27,7 @@ class Engine(Base):
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
     def before_import(self, report: "Report") -> None:
-        """Do nothing: PyTorch can be limited to a share of the card, so its memory need not be compared."""
+        """Do nothing: PyTorch can be limited to a share, so its memory is not compared."""
 
     def load(self) -> Any:
         """Import PyTorch."""
@@ -72,7 +72,10 @@ class Engine(Base):
         return self._torch.tensor(numbers, device=name_of(device))
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
-        """Multiply random matrices; without NumPy PyTorch's own double precision tells what is right."""
+        """Multiply random matrices.
+
+        Without NumPy PyTorch's own double precision tells what is right.
+        """
         torch = self._torch
         torch.manual_seed(0)
         left, right = (torch.randn(size, size).to(getattr(torch, kind)) for _ in range(2))
@@ -91,7 +94,7 @@ class Engine(Base):
         return found.cpu().flatten().tolist(), place_of(found)
 
     def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
-        """Trace and compile by TorchScript, which needs no compiler of the host as torch.compile does."""
+        """Trace and compile by TorchScript, which needs no host compiler."""
         torch, given = self._torch, (self._on(device, left), self._on(device, right))
         product = torch.jit.trace(lambda a, b: torch.relu(a @ b) + 0.0 * torch.exp(a @ b), given)
         for _ in range(3):  # the first runs only profile

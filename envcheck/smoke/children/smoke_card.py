@@ -1,4 +1,7 @@
-"""Ask the CUDA driver, without a framework, how much memory of the first visible GPU is free and how fast it may be."""
+"""Ask the CUDA driver for the first visible GPU's free memory and top speed.
+
+No framework is needed.
+"""
 
 import ctypes
 import json
@@ -28,7 +31,7 @@ _WHOLE = 0.7
 
 
 def check_growth(report: "Report", device: str) -> None:
-    """Say whether this process, told to take what it needs, holds less than a framework takes that was not told."""
+    """Say whether a process told to take what it needs holds less than one not told."""
     with report.step("memory growth", device) as step:
         before, now = report.free_before, memory()
         if before is None or now is None:
@@ -63,7 +66,10 @@ def judge_share(step: "Step", before: Optional[Tuple[int, int]], *, right: bool)
 
 
 def memory() -> Optional[Tuple[int, int]]:
-    """Return (free, total) bytes of the first visible GPU, all processes together; None where that cannot be asked."""
+    """Return (free, total) bytes of the first visible GPU, all processes together.
+
+    Return None where that cannot be asked.
+    """
     cuda, device = _open()
     try:
         return None if cuda is None else _memory(cuda, device)
@@ -87,7 +93,10 @@ def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
 
 
 def attributes() -> Dict[str, int]:
-    """Return what the driver tells of the first visible GPU's clocks and widths; empty where it tells nothing."""
+    """Return what the driver tells of the first visible GPU's clocks and widths.
+
+    Empty where it tells nothing.
+    """
     cuda, device = _open()
     found, value = {}, ctypes.c_int()
     for name, number in ATTRIBUTES.items() if cuda is not None else ():
@@ -97,7 +106,10 @@ def attributes() -> Dict[str, int]:
 
 
 def expected(told: Dict[str, int]) -> Dict[str, float]:
-    """Return what clocks and widths allow: memory in GB/s, float32 (without tensor cores) in TFLOP/s."""
+    """Return what clocks and widths allow.
+
+    Memory in GB/s, float32 (without tensor cores) in TFLOP/s.
+    """
     found: Dict[str, float] = {}
     if told.get("memory_clock_khz") and told.get("bus_bits"):
         # two words a clock
@@ -111,7 +123,7 @@ def expected(told: Dict[str, int]) -> Dict[str, float]:
 
 
 def judge_speed(step: "Step", said: str, found: float, best: Optional[float]) -> None:
-    """Say whether a GPU reaches a fair part of what its own clocks and widths allow, where the driver tells those."""
+    """Say whether a GPU reaches a fair part of what its clocks and widths allow."""
     if best and found < SLOW * best:
         step.failed(
             "%s: %.2g %% of the %.3g that its clock and width allow"
@@ -140,7 +152,7 @@ def read_table(name: str) -> Any:
 
 
 def load_library() -> Any:
-    """Load the driver's library by the name every program uses, in WSL else from the folder it lies in there."""
+    """Load the driver's library by its usual name, in WSL else from its folder there."""
     if os.path.exists(IN_WSL) and not is_found(LIBRARY):
         return ctypes.CDLL(IN_WSL)
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else LIBRARY)

@@ -1,4 +1,7 @@
-"""The base class of every framework's smoke test: the steps of the quick level, and the methods that a test defines."""
+"""The base class of every framework's smoke test.
+
+The steps of the quick level, and the methods that a test defines.
+"""
 
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
@@ -44,7 +47,7 @@ class Engine:
     precisions: Tuple[str, ...] = ("float32", "float16")  # that a benchmark measures
 
     def before_import(self, report: "Report") -> None:
-        """Set the environment, and note what the card has free where it is to be seen how much the framework takes."""
+        """Set the environment, and note the card's free memory where it is compared."""
         if report.gpu != "cpu" and report.level == "full":
             report.free_before = card.memory()
 
@@ -64,7 +67,10 @@ class Engine:
         return ""
 
     def list_devices(self, report: "Report", step: "Step") -> Optional[List[str]]:
-        """List devices in each way and judge the lists; return those to test, or None where a GPU is missing."""
+        """List devices in each way and judge the lists.
+
+        Return those to test, or None where a GPU is missing.
+        """
         raise NotImplementedError
 
     def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
@@ -72,7 +78,10 @@ class Engine:
         raise NotImplementedError
 
     def run(self, report: "Report") -> Optional[List[str]]:
-        """Import the framework, list its devices and multiply on each; return them, or None where nothing can go on."""
+        """Import the framework, list its devices and multiply on each.
+
+        Return them, or None where nothing can go on.
+        """
         devices = self._list(report) if self._import(report) else None
         for device in devices or ():
             self.multiply_on(report, device)

@@ -1,4 +1,7 @@
-"""The full level, the same for every framework: what its engine is asked for, and what has to come of it."""
+"""The full level, the same for every framework.
+
+What its engine is asked for, and what has to come of it.
+"""
 
 import random
 from typing import TYPE_CHECKING, Any, List
@@ -88,7 +91,10 @@ def ask_for_missing(report: "Report", engine: Any) -> None:
 
 
 def fall_back(report: "Report", engine: Any) -> None:
-    """Ask for the same with soft placement, where a framework has that: it has to take another device."""
+    """Ask for the same with soft placement, where a framework has that.
+
+    It has to take another device.
+    """
     if hasattr(engine, "soften"):
         with report.step("soft placement") as step:
             found, place = engine.soften()
@@ -123,7 +129,7 @@ def reduce_over_all(report: "Report", engine: Any, targets: List[str]) -> None:
 
 
 def train_together(report: "Report", engine: Any, targets: List[str]) -> None:
-    """Compare the gradient of a linear model, a share of the rows on each device, with that on one device."""
+    """Compare a linear model's gradient over all devices with that on one device."""
     with report.step("gradients over %s" % ", ".join(targets)) as step:
         source = random.Random(1)  # noqa: S311 - test data
         # Sixteenths are exact in TF32, too: devices of different kinds agree.

@@ -1,4 +1,7 @@
-"""What every framework computes with: small matrices whose product is known, large ones, and how far a result errs."""
+"""What every framework computes with.
+
+Small matrices whose product is known, large ones, and how far a result errs.
+"""
 
 from typing import Any, List, Tuple
 
@@ -27,7 +30,10 @@ def random_factors(kind: str, size: int) -> Any:
 
 
 def product_error(found: Any, factors: Any) -> float:
-    """Return the largest error of a product, as a share of the typical number: the root of the size."""
+    """Return the largest error of a product, as a share of the typical number.
+
+    The root of the size.
+    """
     import numpy as np
 
     left, right = (each.astype("float64") for each in factors)

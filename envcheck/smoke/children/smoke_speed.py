@@ -1,4 +1,7 @@
-"""The bench level, the same for every framework: measure what its engine does on each device, and say what it means."""
+"""The bench level, the same for every framework.
+
+Measure what its engine does on each device, and say what it means.
+"""
 
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
@@ -26,7 +29,10 @@ ABOUT_STEP = "a step: 64 images of 28 x 28 through a small convolutional network
 
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
-    """Measure matmuls, copies and training steps; an engine's methods return an action that ends when it is done."""
+    """Measure matmuls, copies and training steps.
+
+    An engine's methods return an action that ends when it is done.
+    """
     if report.gpu == "all":
         return  # each GPU was measured alone
     targets = [name for name in devices if name.startswith("GPU")] or ["CPU:0"]
@@ -39,7 +45,10 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
 
 
 def precisions_of(device: str, engine: Any) -> List[str]:
-    """List the precisions to measure: on a CPU two, on a GPU those that it and the framework have."""
+    """List the precisions to measure.
+
+    On a CPU two, on a GPU those that it and the framework have.
+    """
     if not device.startswith("GPU"):
         return ["float32", "float16"]
     is_ampere = attributes().get("major", 0) >= 8
@@ -58,7 +67,7 @@ def multiply(report: "Report", engine: Any, device: str, precision: str) -> None
 
 
 def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
-    """Return a size that keeps the device busy without taking long, and the seconds of its product."""
+    """Return a size that keeps the device busy, and the seconds of its product."""
     # half on a CPU is slow
     size = SMALL if precision == "float32" or device.startswith("GPU") else SMALL // 4
     seconds = seconds_of(engine.multiply(device, precision, size))
@@ -105,7 +114,10 @@ def train(report: "Report", engine: Any, devices: List[str]) -> None:
 
 
 def compared(found: Dict[str, float], device: str) -> str:
-    """Return the sentence on a device's time for a step; on the CPU's, once the GPU's is known, how they compare."""
+    """Return the sentence on a device's time for a step.
+
+    On the CPU's, once the GPU's is known, how they compare.
+    """
     gpus = [taken for name, taken in found.items() if name.startswith("GPU")]
     if device.startswith("GPU") or not gpus:
         return ABOUT_STEP
@@ -119,7 +131,10 @@ def compared(found: Dict[str, float], device: str) -> str:
 
 
 def seconds_of(action: Callable[[], Any]) -> float:
-    """Return the seconds an action takes, the best of three rounds; the first call, which compiles, is not counted."""
+    """Return the seconds an action takes, the best of three rounds.
+
+    The first call, which compiles, is not counted.
+    """
     action()
     begun = time.time()
     action()

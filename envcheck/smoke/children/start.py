@@ -1,4 +1,7 @@
-"""Start a smoke script and carry what it says to the runner; Python 3.6 or newer, standard library only."""
+"""Start a smoke script and carry what it says to the runner.
+
+Python 3.6 or newer, standard library only.
+"""
 
 import faulthandler
 import gc
@@ -20,7 +23,9 @@ _LIMIT = 4000  # characters of a framework's error that are kept
 
 
 class Step:
-    """One check on one device: announced on entry, its result told on exit, whatever the framework raises between.
+    """One check on one device.
+
+    Announced on entry, its result told on exit, whatever the framework raises between.
 
     A script calls exactly one of passed, failed, skipped, refused, judge, within.
     """
@@ -74,7 +79,7 @@ class Step:
             self.passed("gave %s on %s" % (shortened(found), ran_on))
 
     def within(self, error: float, allowed: float, ran_on: str) -> None:
-        """Say whether the largest error, as a share of the typical number, is one that this precision may have."""
+        """Say whether the largest error is one that this precision may have."""
         self.ran_on = ran_on
         if not error <= allowed:  # a NaN is no small error
             self.failed(
@@ -161,9 +166,12 @@ class Report:
 
 
 def telling_line(text: str) -> str:
-    r"""Return the line of an error that says most: the first; where TensorFlow names a graph there, the root error.
+    r"""Return the line of an error that says most.
 
-    Sample: "InternalError: Graph execution error:\n\nDetected at node Add\n(0) INTERNAL:  Failed\n\t [[{{node Add}}]]"
+    The first; where TensorFlow names a graph there, the root error.
+
+    Sample: "InternalError: Graph execution error:\n\nDetected at node Add\n(0) INTERNAL:
+    Failed\n\t [[{{node Add}}]]"
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines[0].endswith("Graph execution error:"):
@@ -182,7 +190,10 @@ def shortened(value: Any) -> str:
 
 
 def main() -> None:
-    """Run the script that the runner names: it opens the framework, then does what the level asks for."""
+    """Run the script that the runner names.
+
+    It opens the framework, then does what the level asks for.
+    """
     # the runner writes pairs; argparse would cost half a bare start
     given = list(zip(sys.argv[1::2], sys.argv[2::2]))
     one = dict(given)
