@@ -1,4 +1,7 @@
-"""Judge remedies before they are printed: applied to the facts, does the same judge accept the result?"""
+"""Judge remedies before they are printed.
+
+Applied to the facts, does the same judge accept the result?
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ def _is_undone(finding: Finding, remover: Remedy) -> bool:
 
 
 def _packages(actions: Sequence[Action]) -> _Way:
-    """List the actions that change the packages of the environment that is there; () where a new one is made."""
+    """List the actions that change the packages of the environment that is there.
+
+    Return () where a new one is made.
+    """
     if any(isinstance(item, CreateEnvironment) for item in actions):
         return ()
     kinds = (InstallPackages, ReinstallPackages, UninstallPackages)
@@ -139,7 +145,10 @@ class _Trial:
         return state, errors, next(new, None)
 
     def _judge(self, state: _State) -> dict[tuple[str, str], Finding] | None:
-        """List the errors of a state that a release decides; None where what is asked for cannot be judged."""
+        """List the errors of a state that a release decides.
+
+        Return None where what is asked for cannot be judged.
+        """
         try:
             found, _ = find(self._asking(state), RELEASE_FINDINGS - _OF_LIBRARIES)
         except RequestError:
