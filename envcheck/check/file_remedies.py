@@ -9,6 +9,7 @@ from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
 from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
 from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
+from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.hardware import UnsetVisibleDevices
 from envcheck.model.fixes.packages import RestoreRequirements
 from envcheck.model.fixes.paths import RemoveFromLibraryPath, UnsetToolkitVariable
@@ -24,6 +25,7 @@ _OF_IMAGE = frozenset({
     "toolkit-wrong-version",
 })  # fmt: skip
 _CPU_BUILD = "framework-cpu-build"
+_OF_VARIABLES = (RemoveFromLibraryPath, UnsetToolkitVariable, UnsetVisibleDevices, ChangeVariable)
 
 
 def with_file_remedy(
@@ -52,7 +54,7 @@ def with_file_remedy(
 def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
     """Say which line to leave out: one that sets a variable, or that uninstalls what is needed."""
     kind, verb = "", ""
-    if isinstance(finding.cure, (RemoveFromLibraryPath, UnsetToolkitVariable, UnsetVisibleDevices)):
+    if isinstance(finding.cure, _OF_VARIABLES):
         kind, verb = "variable", "Leave out"
     elif isinstance(finding.cure, (InstallCudaLibraries, RestoreRequirements)):
         kind, verb = "uninstalled", "Do not uninstall"

@@ -27,6 +27,7 @@ from envcheck.explain.log import Log, find_framework_of_message, parse_number
 from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
 from envcheck.explain.reasons_python import list_matching_releases
 from envcheck.frameworks import Framework, identities, identity
+from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
 from envcheck.model import Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
@@ -45,6 +46,7 @@ from envcheck.model.fixes.driver import (
     SignModule,
     StartFabricManager,
 )
+from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.extensions import InstallProjectsBuild, MatchInstalledFramework
 from envcheck.model.fixes.frameworks import (
     InstallCudaBuild,
@@ -425,6 +427,17 @@ def _replace_extension(values: ClaimValues) -> Fix:
     return InstallProjectsBuild(find_distribution(find_extension_package(values)))
 
 
+_VARIABLES = ("variable", "jax_flag", "flags", "protobuf_variable", "debug_variable")
+
+
+def _change_variable(values: ClaimValues) -> Fix | None:
+    """Change the variable that a message names, with the values that it takes."""
+    name = next(filter(None, map(values.find_own_capture, _VARIABLES)), "").upper()
+    rows = (row for row in load_known_variables().effects if name in row.names)
+    row = next((row for row in rows if row.effect in ("import", "use")), None)
+    return ChangeVariable(name, row.grammar if row else "") if name else None
+
+
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cpu-missing-avx": _use_other_processor,
     "cuda-wheel-conflict": _keep_one_cuda_major,
@@ -463,5 +476,6 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "toolkit-missing": _install_toolkit,
     "toolkit-path-conflict": _use_right_copy,
     "toolkit-wrong-version": _install_toolkit,
+    "environment-variable": _change_variable,
     "visible-devices-hidden": lambda _: UnsetVisibleDevices(),
 }

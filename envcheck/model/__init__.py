@@ -93,6 +93,7 @@ from envcheck.model.machine import (
     Snapshot,
     ToolkitFacts,
     ToolkitInstall,
+    UnknownWord,
     UnreadPart,
     mark_uncollected,
 )

@@ -325,6 +325,17 @@ NO_ENVIRONMENT = "none"
 
 
 @dataclass
+class UnknownWord:
+    """A word in a variable that the installed release of what reads the variable does not have."""
+
+    variable: str  # XLA_FLAGS
+    word: str  # xla_bogus
+    package: str  # jaxlib
+    release: str
+    file: str  # which holds all that the release has
+
+
+@dataclass
 class FileFault:
     """A distribution's file that differs from its RECORD, or a missing folder with files."""
 
@@ -385,6 +396,7 @@ class PythonFacts:
     # of the frameworks and what importing them loads
     file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED
     install_leftovers: Fact[Tuple[InstallLeftover, ...]] = NOT_STATED
+    unknown_words: Fact[Tuple[UnknownWord, ...]] = NOT_STATED  # of its environment variables
     # Of the frameworks and of what requires them; unknown where nothing was imported, with the
     # reason.
     imports: Fact[Tuple[ImportTest, ...]] = NOT_STATED

@@ -36,6 +36,7 @@ from envcheck.model import (
 )
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.installed_files import collect_file_faults, collect_leftovers
+from envcheck.probes.variables import collect_unknown_words
 
 # Field of PythonFacts -> key of the child's answer.
 _ANSWER_KEYS = {
@@ -54,6 +55,7 @@ _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platfor
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
     "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
+    "unknown_words",
 )  # fmt: skip
 
 
@@ -150,6 +152,7 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "kernels": collect_kernels(host, answer["prefix"]),
         "file_faults": collect_file_faults(host, answer),
         "install_leftovers": collect_leftovers(host, answer),
+        "unknown_words": collect_unknown_words(host, installed.distributions),
     }
 
 

@@ -10,11 +10,13 @@ import re
 from envcheck.actions import (
     RenameFile,
     RunEnvcheck,
+    SetVariables,
     UnsetVariable,
 )
 from envcheck.matrix.package_index import index_url
 from envcheck.model import Alternative, Remedy
 from envcheck.model.fixes.environment import (
+    ChangeVariable,
     InstallOverRemains,
     LeaveOutFolders,
     ReinstallFiles,
@@ -23,7 +25,7 @@ from envcheck.model.fixes.environment import (
 )
 from envcheck.model.requirements import name_of
 from envcheck.remedies import writes
-from envcheck.remedies.situation import PLAIN_FILE, Situation
+from envcheck.remedies.situation import PLAIN_FILE, Situation, find_setting
 
 _NAMED = 3  # requirements in a sentence
 _PROGRAM_SHELL = "in the program's shell"
@@ -72,6 +74,17 @@ def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
         UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),
     )
     return Remedy(f"Keep {folders} out: remove it from PYTHONPATH.", steps)
+
+
+@writes(ChangeVariable)
+def change_variable(_: Situation, fix: ChangeVariable) -> Remedy:
+    """Unset it in the program's shell, and show where it is set."""
+    steps = (UnsetVariable(fix.name, _PROGRAM_SHELL), find_setting(fix.name))
+    other = Alternative(f"Set it to a value that is understood: {fix.grammar}.")
+    if fix.value:
+        setting = SetVariables(((fix.name, fix.value),), _PROGRAM_SHELL)
+        other = Alternative(f"Set it to {fix.value}.", (setting,))
+    return Remedy(f"Unset {fix.name}.", steps, (other,) if fix.value or fix.grammar else ())
 
 
 @writes(RenameShadow)

@@ -37,6 +37,7 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     project,
     python,
     toolkit,
+    variables,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue, rank_findings
@@ -76,7 +77,8 @@ def find(
     if not is_only_built:
         run.decide_all()
     undecided = run.undecided()
-    findings = [*_without_repeats(run.findings, undecided), *undecided, *_list_left_out()]
+    found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
+    findings = [*found, *undecided, *_list_left_out()]
     if (only and DEATH not in only) or not tried_imports(context):
         return findings, run.checked
     return weigh_imports(context, findings), {*run.checked, DEATH}

@@ -40,6 +40,15 @@ class LeaveOutFolders(Fix):
 
 
 @dataclass
+class ChangeVariable(Fix):
+    """Unset an environment variable, or give it a value that is understood."""
+
+    name: str
+    grammar: str = ""  # which values those are, in words
+    value: str = ""  # one that fits this machine
+
+
+@dataclass
 class RenameShadow(Fix):
     """Rename a file that is imported in a framework's place, or take its folder off PYTHONPATH."""
 

@@ -1,0 +1,194 @@
+"""Judge environment variables: those that end an import or a first use, hide the GPU, change results, or rescue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from envcheck.frameworks import framework_of
+from envcheck.host.known_variables import HIDDEN, VariableEffect, load_known_variables
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    IMPORT,
+    INCOMPATIBLE,
+    NOTE,
+    USE,
+    WARNING,
+    About,
+    Absent,
+    Distribution,
+    Evidence,
+    Finding,
+    replace,
+)
+from envcheck.model.fixes.environment import ChangeVariable
+from envcheck.model.specifiers import matches
+from envcheck.rules.context import Context, incompatible, once, rule
+
+_ID, _HIDDEN_GPUS = "environment-variable", "visible-devices-hidden"
+_INTERPRETER = "python"
+_RESCUED = ("protobuf-conflict",)  # what the variable of a rescue makes work
+
+
+@once
+def _set_effects(context: Context) -> tuple[tuple[VariableEffect, str, str, Distribution], ...]:
+    """List the rows of the table that hold here: with the variable, its value and what reads it."""
+    found = []
+    for row in load_known_variables().effects:
+        reader = _find_reader(context, row)
+        for name in row.names if reader else ():
+            value = context.environment.get(name, HIDDEN)
+            if value != HIDDEN and reader and _has_effect(row, value):
+                found.append((row, name, value, reader))
+    return tuple(found)
+
+
+def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
+    """Return the release that reads a variable; None where it is not there, or of no release of the row."""
+    if row.package == _INTERPRETER:
+        version = context.facts.python.version.value or ""
+        reader = Distribution("Python", version) if version else None
+    else:
+        reader = context.distributions.get(row.package)
+    if reader is None or (row.releases and not matches(reader.version, row.releases)):
+        return None
+    frameworks = set(map(framework_of, context.distributions))
+    return reader if not row.frameworks or frameworks.intersection(row.frameworks) else None
+
+
+def _has_effect(row: VariableEffect, value: str) -> bool:
+    if row.values:
+        return re.fullmatch(row.values, value) is not None
+    return re.fullmatch(row.accepts, value) is None
+
+
+@rule(_ID, goal="any")
+def environment_variable(context: Context) -> Iterator[Finding]:
+    """Find variables whose values end an import or a first use, or change results."""
+    for row, name, value, reader in _set_effects(context):
+        if row.effect in ("import", "use"):
+            yield _describe_end(context, row, name, value, reader)
+        elif row.effect == "results":
+            message = f"{name}={value!r} changes results: {row.grammar}."
+            yield Finding(_ID, COMPATIBLE, NOTE, message, _seen(context, row, name, value))
+    for word in context.facts.python.unknown_words.value or ():
+        framework = framework_of(word.package)
+        ended = "`import torch`" if framework == "torch" else f"the first use of {framework}"
+        label = f"{word.package} {word.release}"
+        found = incompatible(
+            f"{word.variable} names {word.word}, which {label} does not have: it ends {ended}.",
+            (
+                Evidence(
+                    f"host.environment {word.variable}",
+                    repr(context.environment.get(word.variable, "")),
+                ),
+                Evidence("python.unknown_words", f"{word.file}: no {word.word}"),
+            ),
+            cure=ChangeVariable(word.variable),
+            about=About(framework, word.package),
+        )
+        yield replace(found, stops=IMPORT if framework == "torch" else USE)
+
+
+def _describe_end(
+    context: Context, row: VariableEffect, name: str, value: str, reader: Distribution
+) -> Finding:
+    """Say that a value ends the start of Python, an import or a first use; a warning where no framework is."""
+    frameworks = row.frameworks or tuple(filter(None, (framework_of(row.package),)))
+    installed = set(map(framework_of, context.distributions))
+    dead = [item for item in frameworks if item in installed]
+    subject = dead[0] if dead else row.package
+    ended = f"`import {subject.replace('-', '_')}`"
+    if row.effect == "use":
+        ended = f"the first use of {subject}"
+    if row.package == _INTERPRETER:
+        ended = "the start of Python"
+    label = f"{reader.name} {reader.version}"
+    message = f"{name}={value!r} ends {ended} ({row.fails}): {label} takes {row.grammar}."
+    is_error = (bool(dead) or row.package == _INTERPRETER) and not row.may_work
+    found = incompatible(
+        message,
+        _seen(context, row, name, value),
+        severity=ERROR if is_error else WARNING,
+        cure=ChangeVariable(name, row.grammar),
+        about=About((frameworks or ("",))[0], "" if row.package == _INTERPRETER else row.package),
+    )
+    return replace(found, stops=IMPORT if row.effect == "import" else USE)
+
+
+def _seen(context: Context, row: VariableEffect, name: str, value: str) -> tuple[Evidence, ...]:
+    fact = context.facts.host.environment
+    return (
+        context.seen(f"host.environment {name}", fact, repr(value)),
+        Evidence(f"{row.package}: {name}", row.grammar, citation=row.citation),
+    )
+
+
+_PLATFORMS = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
+_KNOWN_PLATFORMS = {"cpu", "cuda", "gpu", "rocm", "tpu"}
+_GPU_PLATFORMS = {"cuda", "gpu"}
+
+
+@rule(_ID, _HIDDEN_GPUS, goal="any")
+def jax_platforms(context: Context) -> Iterator[Finding]:
+    """Find a JAX that is told to use a platform that is not there, or none but the CPU beside a GPU."""
+    jax = context.distributions.get("jax")
+    for name in _PLATFORMS if jax else ():
+        value = context.environment.get(name, "")
+        if not value or value == HIDDEN:
+            continue
+        names = value.split(",")
+        evidence = (
+            context.seen(f"host.environment {name}", context.facts.host.environment, repr(value)),
+        )
+        why = _find_missing_platform(context, names)
+        if why:
+            message = f"{name}={value!r} ends the first use of JAX: {why}."
+            cure = ChangeVariable(
+                name, "names of platforms such as cuda,cpu, without blanks", "cpu"
+            )
+            found = incompatible(message, evidence, cure=cure, about=About("jax", "jax"))
+            yield replace(found, stops=USE)
+        elif context.goal == "gpu" and "cpu" in names and not _GPU_PLATFORMS.intersection(names):
+            yield incompatible(
+                f"{name}={value!r} keeps JAX from this machine's GPU: it computes on the CPU.",
+                (*evidence, context.seen("gpus")),
+                finding_id=_HIDDEN_GPUS,
+                cure=ChangeVariable(name),
+                about=About("jax"),
+            )
+
+
+def _find_missing_platform(context: Context, names: Sequence[str]) -> str:
+    """Say why JAX starts on none of these platforms; "" where it does, or nobody knows."""
+    plugins = [item for item in context.distributions if re.match(r"jax-(?!cuda\d)|.*-pjrt", item)]
+    unknown = [item for item in names if item not in _KNOWN_PLATFORMS]
+    if unknown and not plugins:
+        return f"it knows no platform {unknown[0]!r}"
+    if "tpu" in names and "libtpu" not in context.distributions:
+        return "libtpu is not installed"
+    if _GPU_PLATFORMS.issuperset(names) and isinstance(context.facts.gpus, Absent):
+        return "this machine has no NVIDIA GPU"
+    return ""
+
+
+def weigh_rescues(context: Context, findings: Sequence[Finding]) -> list[Finding]:
+    """Take its force from what a set variable is known to rescue."""
+    rescues = [item for item in _set_effects(context) if item[0].effect == "rescue"]
+    if not rescues:
+        return list(findings)
+    row, name, value, _ = rescues[0]
+    return [
+        (
+            replace(
+                item,
+                severity=WARNING,
+                message=f"{item.message} It works as long as {name}={value} is set, slowly.",
+                evidence=(*item.evidence, *_seen(context, row, name, value)),
+            )
+            if item.id in _RESCUED and item.severity == ERROR and item.verdict == INCOMPATIBLE
+            else item
+        )
+        for item in findings
+    ]
