@@ -42,6 +42,7 @@ class Line:
     is_isolated: bool = True  # pip builds its sources where nothing else is installed
     is_resolved: bool = True  # with what it requires
     is_upgrade: bool = False  # its command takes a newer release than the installed one
+    is_open: bool = False  # its release is not known before the build
 
 
 @dataclass
@@ -92,6 +93,8 @@ class Image:
     packages: tuple[str, ...] = ()
     source: str = ""  # the convention by which its name was read
     gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
+    lacks: str = ""  # what it holds in place of a framework that envcheck judges
+    is_open: bool = False  # its name does not say whether its framework is built for a GPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
     # it brings a newer libcuda, which data-centre GPUs use with an older driver
     has_compat: bool = False
@@ -110,6 +113,10 @@ class Blueprint:
     python: Line | None = None  # a version: "3.10"
     pip: Line | None = None  # where the system's package of pip is installed
     own_pip: bool = False  # another pip, or another installer, is brought or asked
+    own_python: bool = False  # a Python of conda, pyenv or uv goes before the image's
+    old_installer: bool = (
+        False  # it comes with an older release of Miniconda, of which nothing says its Python
+    )
     requirements: tuple[Line, ...] = ()  # PEP 508
     removals: tuple[Line, ...] = ()  # names that a command uninstalls
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
@@ -119,6 +126,8 @@ class Blueprint:
     refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
     # steps that bring CUDA or cuDNN into the image, in whatever release
     cuda_steps: tuple[Line, ...] = ()
+    toolkit: Line | None = None  # the release of the toolkit that the system's packages bring
+    cudnn: Line | None = None  # the release, or the major, of their cuDNN
     variables: tuple[Line, ...] = ()  # that the image or the service sets: NAME=value
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
@@ -231,6 +240,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
     )
     versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts.get(name)]
     frameworks = versions or ([row.holds + "{}"] if row.holds else [])
+    is_for_gpu = row.gpu or any(parts.get(name) for name in ("gpu", "gpu2", "cuda"))
     has_own_python = row.own_python or bool(parts.get("python"))
     packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts.get(name))
     tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
@@ -246,15 +256,16 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         os=system.os,
         os_version=system.version,
         glibc=system.glibc,
-        python=parts.get("python") or system.python,
-        pip=system.pip,
+        python=parts.get("python") or ("" if row.own_python else system.python),
+        pip="" if row.own_python else system.pip,
         frameworks=tuple(
-            text.format("" if parts.get("gpu") or parts.get("cuda") else "-cpu")
-            for text in frameworks
+            text.format("" if is_for_gpu or parts.get("open") else "-cpu") for text in frameworks
         ),
         packages=packages,
         source=row.source,
         gpu_tag=row.gpu_tag,
+        lacks=row.lacks,
+        is_open=bool(parts.get("open")),
         is_partial=row.partial or bool(frameworks or packages),
         has_compat="month" in parts,
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),

@@ -88,7 +88,7 @@ class Install:
 
 def commands_of(text: str) -> Iterator[list[str]]:
     """Split shell text into its commands' words; a line that cannot be split yields nothing."""
-    text = re.sub(r"(?m)(^|[ \t])#[^\n]*", r"\1", text)
+    text = _without_substitutions(re.sub(r"(?m)(^|[ \t])#[^\n]*", r"\1", text))
     try:
         yield from _simple_commands(list(_split(text)))
     except ValueError:  # an open quote somewhere: take the lines one by one
@@ -97,6 +97,25 @@ def commands_of(text: str) -> Iterator[list[str]]:
                 yield from _simple_commands(list(_split(line)))
             except ValueError:  # noqa: PERF203 - only after a line that cannot be split
                 continue
+
+
+_KNOWN_OUTPUTS = {"uname -m": "x86_64", "arch": "x86_64", "dpkg --print-architecture": "amd64"}
+
+
+def _without_substitutions(text: str) -> str:
+    """Put a variable that nobody sets in place of each $(command): what it prints is not known."""
+    parts, place = [], 0
+    while (start := text.find("$(", place)) >= 0:
+        depth, end = 1, start + 2
+        while end < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        if depth:
+            break
+        known = _KNOWN_OUTPUTS.get(text[start + 2 : end - 1].strip(), "${OUTPUT_OF_COMMAND}")
+        parts += [text[place:start], known]
+        place = end
+    return "".join([*parts, text[place:]])
 
 
 def _split(text: str) -> Iterator[list[str]]:
@@ -140,6 +159,7 @@ def parse_install(argv: list[str]) -> Install | None:
     """Read `pip install …`, `python -m pip install …`, `uv pip install …` and `conda install …`."""
     variables: list[str] = []
     is_uv = False
+    argv = _without_runner(argv)
     while argv and (argv[0] in _PREFIXES or argv[0] == "uv" or _ASSIGNMENT.fullmatch(argv[0])):
         assignment = _ASSIGNMENT.fullmatch(argv[0])
         if assignment and assignment[1] in _INDEX_NAMES:
@@ -148,6 +168,8 @@ def parse_install(argv: list[str]) -> Install | None:
         argv = argv[1:]
     if len(argv) > 2 and _PYTHON.fullmatch(argv[0]) and argv[1] == "-m":
         argv = argv[2:]
+    if len(argv) > 2 and argv[0] == "uv":  # python -m uv pip install
+        is_uv, argv = True, argv[1:]
     if len(argv) < 2:
         return None
     if _PIP.fullmatch(argv[0]):
@@ -159,11 +181,26 @@ def parse_install(argv: list[str]) -> Install | None:
     if not _CONDA.fullmatch(argv[0]):
         return None
     argv = argv[1:] if argv[1] == "env" else argv
+    if argv[1:2] and argv[1] in _CONDA_REMOVALS:
+        return replace(_arguments("conda", argv[2:]), is_removal=True)
     return _arguments("conda", argv[2:]) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
+
+
+_RUN = re.compile(r"(?:\S*/)?(?:conda|mamba|micromamba|poetry|pdm|pipenv|uv|pixi) run(?: .*)?")
+
+
+def _without_runner(argv: list[str]) -> list[str]:
+    """Leave out what runs a command in an environment: conda run -n train pip install torch."""
+    for place in range(2, min(len(argv), 9)):
+        is_pip = _PIP.fullmatch(argv[place]) or argv[place + 1 : place + 3] == ["-m", "pip"]
+        if is_pip and _RUN.fullmatch(" ".join(argv[:place])):
+            return argv[place:]
+    return argv
 
 
 _PIP_COMMANDS = frozenset({"install", "wheel", "uninstall"})
 _CONDA_INSTALLS = frozenset({"install", "create", "update"})
+_CONDA_REMOVALS = frozenset({"remove", "uninstall"})
 
 
 def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
@@ -197,7 +234,9 @@ def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
 def _kind(option: str, tool: str) -> str:
     """Say what an option's value is; "" for a flag."""
     if tool == "conda" and option in {"-f", "-c"}:
-        return "files" if option == "-f" else "other"  # a channel
+        return "files" if option == "-f" else "links"  # a channel
+    if tool == "conda" and option == "--channel":
+        return "links"
     if option in _VALUE_OPTIONS:
         return _KINDS.get(option, "other")
     return "" if option.startswith("-") else "packages"
@@ -374,17 +413,18 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     # which brings wheels, not the system's CUDA
     is_pip = install is not None and install.tool == "pip"
     if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
-        blueprint = replace(
-            blueprint, cuda_steps=(*blueprint.cuda_steps, Line(line[:80], location))
-        )
+        blueprint = _add_cuda(blueprint, argv, location, is_system=bool(installs))
     if installs and re.search(r"\bpython3?-pip\b", line):
         blueprint = replace(blueprint, pip=Line(line[:80], location))
     if _OTHER_INSTALLER.search(line):
         blueprint = replace(blueprint, own_pip=True)
-    python = re.search(r"\bpython(3\.\d+)\b", line) if installs else None
-    python = python or re.search(r"\bvenv\b.*(?:--python|-p)[ =](?:python)?(3\.\d+)", line)
-    if python:
-        blueprint = replace(blueprint, python=Line(python[1], location))
+    if python := _find_python(line, is_system=bool(installs)):
+        blueprint = replace(blueprint, python=Line(python, location))
+    if _BRINGS_PYTHON.search(line):
+        is_old = _OLD_INSTALLER.search(line) is not None
+        blueprint = replace(
+            blueprint, own_python=True, old_installer=blueprint.old_installer or is_old
+        )
     if project := _PROJECTS.search(line):
         blueprint = _add_project(
             blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files
@@ -392,9 +432,73 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
 
+# Programs that name CUDA and bring none of it.
+_BRINGS_NO_CUDA = re.compile(
+    r"(?:.*/)?(?:ln|cp|mv|rm|echo|printf|export|unset|apt-key|apt-mark|add-apt-repository|ldconfig|sed|cd"
+    r"|test|\[+|ls|cat|which|mkdir|chmod|nvcc|nvidia-smi|git|set|source|\.|find|grep|for|python[\d.]*"
+    r"|\w+=.*)",
+    re.DOTALL,
+)
+_KEYRING = re.compile(r"cuda-keyring|cuda-repo|\.pub\b|nvidia-container|cuda\.list|cuda[\w-]*\.pin")
+_TOOLKIT_PACKAGE = re.compile(r"cuda(?:-toolkit|-libraries|-runtime)?-(\d+)-(\d+)(?:=\S*)?")
+_CUDNN_PACKAGE = re.compile(
+    r"(?:lib)?cudnn(\d+)(?:-dev|-headers)?(?:-cuda-\d+)?(?:-\d+)?(?:=(\d+(?:\.\d+)+)\S*)?"
+)
+
+
+def _add_cuda(
+    blueprint: Blueprint, argv: list[str], location: str, *, is_system: bool
+) -> Blueprint:
+    """Add what a command brings of CUDA: the system's packages by their names, the rest unread."""
+    line = Line(" ".join(argv)[:80], location)
+    if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _KEYRING.search(" ".join(argv)):
+        return blueprint
+    names = [arg for arg in argv if _CUDA.search(arg)] if is_system else []
+    toolkits = [match for name in names if (match := _TOOLKIT_PACKAGE.fullmatch(name))]
+    cudnns = [match for name in names if (match := _CUDNN_PACKAGE.fullmatch(name))]
+    if not names or len(toolkits) + len(cudnns) < len(names):
+        return replace(blueprint, cuda_steps=(*blueprint.cuda_steps, line))
+    for found in toolkits[:1]:
+        blueprint = replace(blueprint, toolkit=Line(f"{found[1]}.{found[2]}", location))
+    for found in cudnns[:1]:
+        blueprint = replace(blueprint, cudnn=Line(found[2] or found[1], location))
+    return blueprint
+
+
+# What brings another Python than that of the image.
+_BRINGS_PYTHON = re.compile(
+    r"(?:Mini|Ana)(?:conda|forge)\d*[\w.-]*\.sh|\bpyenv (?:install|global)|\buv python install"
+    r"|Mambaforge[\w.-]*\.sh|micromamba\S* (?:create|install)|\bconda create"
+)
+_NAMED_PYTHONS = (
+    re.compile(r"\bvenv\b.*(?:--python|-p)[ =](?:python)?(3\.\d+)"),
+    re.compile(r"\b(?:conda|mamba|micromamba)\b.*\b(?:create|install)\b.*\bpython=+(\d\.\d+)"),
+    re.compile(r"\b(?:pyenv (?:install|global)|uv python (?:install|pin)) (?:-\w+ )*(\d\.\d+)"),
+    re.compile(r"(?:^|/)python(3\.\d+) -m (?:pip|venv|uv)\b"),
+    re.compile(r"(?:^|/)pip(3\.\d+) install\b"),
+)
+_INSTALLER_PYTHON = re.compile(r"Mini(?:conda|forge)\d-py(\d)(\d+)_")
+
+
+_OLD_INSTALLER = re.compile(r"(?:Mini|Ana)(?:conda|forge)\d-\d+\.\d")
+
+
+def _find_python(line: str, *, is_system: bool) -> str:
+    """Return the Python that a command installs, or installs with; "" where it names none."""
+    if is_system and (packaged := re.search(r"\bpython(3\.\d+)\b", line)):
+        return packaged[1]
+    if installer := _INSTALLER_PYTHON.search(line):
+        return f"{installer[1]}.{installer[2]}"
+    return next((found[1] for each in _NAMED_PYTHONS if (found := each.search(line))), "")
+
+
 def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
     command = blueprint.next_command
     lines = tuple(Line(text, location, links=install.links) for text in install.packages)
+    if install.tool == "conda" and install.is_removal:
+        names = {line.text for line in lines}
+        kept = [line for line in blueprint.conda if re.split("[ =<>]", line.text)[0] not in names]
+        return replace(blueprint, conda=tuple(kept))
     if install.tool == "conda":
         blueprint = replace(blueprint, conda=blueprint.conda + lines)
         for name in install.files:
@@ -408,7 +512,15 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
     ]
     gaps = [f"{line.text} is unknown until the build, so it is not judged." for line in open_lines]
     gaps += [f"{name} is a separate project; its dependencies are not judged." for name in projects]
-    requirements = lines
+    open_index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
+    if open_index:
+        gaps.append(
+            f"The index {open_index} is unknown until the build, so what comes from it is not"
+            " judged."
+        )
+    requirements = tuple(
+        replace(line, is_open=bool(open_index) or line in open_lines) for line in lines
+    )
     for name in install.files:
         inner = files.find(name)
         if inner is None:
@@ -487,6 +599,7 @@ _SYSTEM_FOLDERS = re.compile(
     r"/(?:s?bin|usr)(?:/.*)?|\$(?:PATH|\{PATH\})|.*/\.local/bin|.*(?:cuda|nvidia).*|"
 )
 _OTHER_PYTHON = re.compile(r"env\b|conda|mamba|pyenv|pixi")
+_OTHER_PYTHON_FOLDER = re.compile(r"^(?!\$)[^:]*(?:conda|mamba|pyenv|miniforge)")
 # What lets the system's pip install, or brings another one.
 _PERMISSION = re.compile(r"EXTERNALLY-MANAGED|break[-_]system[-_]packages|pip\.conf", re.IGNORECASE)
 _PIP_VARIABLES = (
@@ -595,6 +708,11 @@ class Stage:
             line = Line(f"{name}={self.variables[name]}", self._location(item.number))
             self.blueprint = replace(self.blueprint, variables=(*self.blueprint.variables, line))
             self.has_own_python |= name == "PATH" and brings_python(self.variables[name])
+            if name == "PATH" and _OTHER_PYTHON_FOLDER.search(self.variables[name]):
+                self.blueprint = replace(self.blueprint, own_python=True)
+            if name == "UV_PYTHON" and re.fullmatch(r"3\.\d+", self.variables[name]):
+                line = Line(self.variables[name], self._location(item.number))
+                self.blueprint = replace(self.blueprint, python=line, own_python=True)
             if name == "TORCH_CUDA_ARCH_LIST":
                 line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))
                 self.blueprint = replace(self.blueprint, compiles=(*self.blueprint.compiles, line))

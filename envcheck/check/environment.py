@@ -56,6 +56,7 @@ NO_IMAGE = Image("", "")
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
 _CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:\s*=\s*(\S+))?)?.*")
+_CONDA_CUDA = {"cudatoolkit", "pytorch-cuda"}
 _NOTHING = "The file names no framework that envcheck knows"
 
 
@@ -245,10 +246,17 @@ class Environment:
     def install(self, lines: list[Line]) -> None:
         """Ask for what one command installs, and add it to what is there."""
         now = self._context(Target(self.goal))
+        is_old = self.blueprint.old_installer and self.blueprint.python is None
+        opened = [line for line in lines if line.is_open or (is_old and "==" not in line.text)]
+        for line in opened:
+            self._hold_open(line)
         named = [
             line
             for line in lines
-            if name_of_line(line) and line.index != "other" and _applies(now, line)
+            if line not in opened
+            and name_of_line(line)
+            and line.index != "other"
+            and _applies(now, line)
         ]
         asked = [
             line
@@ -266,13 +274,13 @@ class Environment:
             self._installed.pop(name, None)
         brings = all(line.is_resolved for line in asked)
         wanted = wanted_releases(
-            self._context(Target(self.goal, tuple(map(self._without_label, asked)), brings=brings))
+            self._context(Target(self.goal, tuple(map(self._state, asked)), brings=brings))
         )
         places = {name_of_line(line): line for line in asked}
         chosen = [
             (item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))
         ]
-        texts = {name_of_line(line): self._without_label(line) for line in asked}
+        texts = {name_of_line(line): self._state(line) for line in asked}
         for item, row in chosen:
             if (
                 row is not None
@@ -296,6 +304,18 @@ class Environment:
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(pins, [row for _, row in chosen if row is not None])
+
+    def _hold_open(self, line: Line) -> None:
+        """Add a framework of which only the build will show the release."""
+        match = re.match(r"[\w.-]+", line.text)
+        framework = self.matrix.framework_of(match[0]) if match else None
+        if match is None or framework is None:
+            return
+        why = Unknown(
+            "failed", f"which {match[0]} is installed shows only in the build", (line.location,)
+        )
+        self._hold(FrameworkBuild(framework, match[0], "", cuda_build=why), line)
+        self._installed[match[0]] = Distribution(match[0], "")
 
     def _remove(self, lines: list[Line]) -> None:
         """Take away what one command uninstalls; its line is to blame for what then lacks it."""
@@ -326,30 +346,36 @@ class Environment:
             return None
         row, label = item.build.release, line.label or ("cpu" if line.index == "cpu" else "")
         label = row.local or label
-        if label and line.is_only_index:
-            rows = self.matrix.builds(
-                item.framework,
-                self._context(Target()).platform,
-                admits=lambda version: within(version, item.specifier),
-            )
-            fitting = (
-                each
-                for each in rows
-                if each.local == label and each.distribution == item.distribution
-            )
-            newest = next(
-                (each for each in fitting if supports_python(self._context(Target()), each)), None
-            )
-            if newest is not None:
-                return newest
         builds = (row, *self.matrix.index_builds(row))
         return next((each for each in builds if label and each.local == label), row)
 
-    def _without_label(self, line: Line) -> str:
-        """Write what is asked of a package without the label of its build: the matrix holds its releases."""
-        is_package = self.matrix.companion_of(name_of_line(line)) and not self.matrix.framework_of(
-            name_of_line(line)
-        )
+    def _state(self, line: Line) -> str:
+        """Write what is asked for as the matrix holds it.
+
+        A package has no label of its build there. Of a framework, an index that goes before all
+        others has the releases that were built for its CUDA alone.
+        """
+        framework = self.matrix.framework_of(name_of_line(line))
+        label = line.label or ("cpu" if line.index == "cpu" else "")
+        requirement = read_line(line)
+        if framework and requirement and label and line.is_only_index and not requirement.pin:
+            now = self._context(Target())
+            rows = self.matrix.builds(
+                framework, now.platform, lambda version: within(version, requirement.specifier)
+            )
+            newest = next(
+                (
+                    row
+                    for row in rows
+                    if row.local == label
+                    and row.distribution == requirement.name
+                    and supports_python(now, row)
+                ),
+                None,
+            )
+            if newest is not None:
+                return replace(requirement, specifier=f"=={newest.version}").plain
+        is_package = self.matrix.companion_of(name_of_line(line)) and not framework
         return re.sub(r"\+[\w.]+", "", line.text) if is_package else line.text
 
     @staticmethod
@@ -517,11 +543,13 @@ class Environment:
         for text in image.frameworks:
             named, _, version = text.partition("==")
             framework = named.removesuffix("-cpu")
+            if not version and framework in self._builds:
+                continue  # a package of the image has brought it, in a release that is known
             is_gpu_build: Fact[bool] = Known(named == framework, source)
-            if not version and named == framework:
+            if image.is_open:
                 is_gpu_build = Unknown(
                     "failed",
-                    f"the name {image.reference} does not say which release of {named} it contains",
+                    f"the name {image.reference} does not say what its {named} is built for",
                 )
             build = FrameworkBuild(
                 framework,
@@ -557,7 +585,7 @@ class Environment:
         names = {match[1] for match, _ in specs}
         cpuonly = next((line for match, line in specs if match[1] == "cpuonly"), None)
         for match, line in specs:
-            framework = packages.get(match[1].removesuffix("-gpu"))
+            framework = packages.get(re.sub(r"-(?:gpu|nightly)$", "", match[1]))
             if framework is None:
                 continue
             wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith(
@@ -569,9 +597,11 @@ class Environment:
                 f"conda chooses the build of {match[1]} when it installs",
                 (line.location,),
             )
+            # The builds of PyTorch's channel for the CPU ask for `cpuonly`: those for CUDA go first.
+            is_pinned = bool(_CONDA_CUDA & names) and line.links.startswith("pytorch")
             if "cpu" in build or cpuonly:
                 is_gpu_build = Known(value=False, source=_at(cpuonly or line))
-            elif match[2] and ("cuda" in build or wants_cuda):
+            elif is_pinned or (match[2] and ("cuda" in build or wants_cuda)):
                 is_gpu_build = Known(value=True, source=_at(line))
             version, decisive = match[2] or "", cpuonly or line
             self._hold(
@@ -652,6 +682,8 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
     if image is not None and not image.source:
         name = image.reference or "(none)"
         yield Line(f"The name {name} does not say what the image contains.", image.location)
+    if image is not None and image.lacks:
+        yield Line(f"{image.reference} holds {image.lacks}.", image.location)
     yield from blueprint.gaps
     for line in blueprint.requirements:
         name, separator, _ = line.text.partition("@")
@@ -766,6 +798,10 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
         installs.append(
             ToolkitInstall("$CONDA_PREFIX", "conda", version=Known(spec.text, _at(spec)))
         )
+    if blueprint.toolkit is not None and not blueprint.cuda_steps:
+        version, source = blueprint.toolkit.text, _at(blueprint.toolkit)
+        root = f"{ROOT}-{version}"
+        return Known((ToolkitInstall(root, "usr-local", version=Known(version, source)),), source)
     is_open = image is not None and _is_partial(image) and image.flavor != "devel"
     if image is None or not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), _at(spec)) if spec else None
@@ -803,6 +839,8 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
         return Known((copy,), _at(spec))
     if image is None or blueprint.cuda_steps:
         return None
+    if blueprint.cudnn is not None:
+        image = replace(image, cudnn=blueprint.cudnn.text, is_partial=False)
     if image.cudnn and (not _is_partial(image) or image.flavor == "devel"):
         source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, source) if image.cudnn != "any" else NOT_STATED
@@ -828,7 +866,7 @@ def _python(blueprint: Blueprint) -> PythonFacts:
     version: Fact[str] = NOT_STATED
     if blueprint.python is not None:
         version = Known(blueprint.python.text, Source("file", blueprint.python.location))
-    elif blueprint.image is not None:
+    elif blueprint.image is not None and not blueprint.own_python:
         version = _of_image(blueprint.image.python, blueprint.image)
     source = version.source if isinstance(version, Known) else Source("file", blueprint.path)
     return PythonFacts(

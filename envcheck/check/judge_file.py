@@ -204,12 +204,14 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
         for line in (*lines, *asked, *blueprint.conda, *blueprint.cuda_steps)
     )
     image = blueprint.image or NO_IMAGE
+    if any(line.text.startswith("cpuonly") for line in blueprint.conda) and not is_for_gpu(image):
+        return "cpu"
     names = (
         *map(name_of_line, (*lines, *asked)),
         *(text.partition("==")[0] for text in image.packages),
     )
     by_package = any(_needs_gpu(matrix, name) for name in names)
-    is_asked = blueprint.asks_gpu or blueprint.wants_gpu
+    is_asked = blueprint.asks_gpu or blueprint.wants_gpu or blueprint.toolkit
     return "gpu" if is_for_gpu(image) or is_asked or by_name or by_package else "cpu"
 
 

@@ -406,10 +406,13 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     """
     document, places = mapping_of(text, path), Places(text, path)
     blueprint = Blueprint(path, "environment.yml")
+    channels = " ".join(str(item) for item in _list(document.get("channels")))
     conda: list[Line] = []
     for entry in _list(document.get("dependencies")):
         if isinstance(entry, str):
-            conda.append(Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), places.of(entry)))
+            channel, _, spec = entry.rpartition("::")
+            spec = re.sub(r"\s+", " ", spec.strip())
+            conda.append(Line(spec, places.of(entry), links=channel or channels))
         elif isinstance(entry, dict):
             blueprint = _pip(
                 blueprint, [str(item) for item in _list(entry.get("pip"))], places, files

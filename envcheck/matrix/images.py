@@ -25,6 +25,8 @@ class ImageConvention:
     flavor: str = ""  # base, runtime or devel, where the tag does not name it
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
     holds: str = ""  # the framework that its images hold, where the tag does not name a release
+    gpu: bool = False  # all of its images hold the build for CUDA
+    lacks: str = ""  # what its images hold in place of a framework that envcheck judges
     gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
 
 
@@ -59,6 +61,8 @@ class BaseImages:
     months: Mapping[str, Mapping[str, str]]
     externally_managed: tuple[ExternalManagement, ...]
     systems: tuple[SystemRelease, ...]
+    # by part: the pattern that finds it in a name that follows no convention, with its release
+    stated: Mapping[str, str]
     for_gpu: str  # pattern of the names of images for a GPU
     compiles_cuda: tuple[str, ...]  # distributions that compile CUDA code when they are installed
 
@@ -83,10 +87,51 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
         if repository_match and tag_match:
             named = {**tag_match.groupdict(), **repository_match.groupdict()}
             parts = {key: value or "" for key, value in named.items()}
-            if parts.get("month", "") in {"", *load_base_images().months}:
-                return (row, _with_month(row, parts))
-            return None
-    return None
+            is_known = parts.get("month", "") in {"", *load_base_images().months}
+            return (row, _with_month(row, parts)) if is_known else None
+    return _read_stated(name)
+
+
+_OTHER = "what is built for other vendors' GPUs or accelerators, which envcheck does not judge"
+
+
+def _read_stated(name: str) -> tuple[ImageConvention, dict[str, str]] | None:
+    """Read the words of a name that follows no known convention; None if it names no framework.
+
+    Sample: team/train:torch2.1.0-cu121-py310-ubuntu22.04
+    """
+    found = {
+        part: next(filter(None, match.groups()), "")
+        for part, pattern in load_base_images().stated.items()
+        if (match := re.search(pattern, name))
+    }
+    holds = next((part for part in framework_names() if part in found), "")
+    if not holds:
+        return None
+    source = "the words of the name"
+    if "other" in found:
+        return ImageConvention("", "", source, lacks=_OTHER), {}
+    parts = {part: _spell_out(part, text) for part, text in found.items()}
+    system = "ubuntu" if "os_version" in parts else ""
+    is_for_gpu = "gpu" in parts and "cpu" not in parts
+    is_open = not is_for_gpu and "cpu" not in parts and "cuda" not in parts
+    row = ImageConvention(
+        "", "", source, os=system, own_python=True, partial=True, holds=holds, gpu=is_for_gpu
+    )
+    return row, {**parts, "open": "open" if is_open else ""}
+
+
+def _spell_out(part: str, text: str) -> str:
+    """Put the dots into a release that is written without them: torch 1131, cu118, py310, 2004."""
+    if not text.isdecimal() or len(text) == 1:
+        return text
+    if part == "os_version":
+        return f"{text[:2]}.{text[2:]}"
+    if part == "python":
+        return f"{text[0]}.{text[1:]}"
+    if part == "cuda":
+        return f"{text[:-1]}.{text[-1]}"
+    return f"{text[0]}.{text[1:-1]}.{text[-1]}"
 
 
 def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
@@ -96,10 +141,11 @@ def _with_month(row: ImageConvention, parts: dict[str, str]) -> dict[str, str]:
     """
     month = load_base_images().months.get(parts.get("month", ""), {})
     found = {key: value for key, value in month.items() if not key.startswith(framework_names())}
-    found[row.holds] = month.get(row.holds + parts.get("line", ""), "")
     if month:
-        return {**found, **parts, "flavor": parts.get("flavor") or row.flavor}
-    return parts
+        found["python"] = month.get(f"{row.holds}_python") or found.get("python", "")
+        found[row.holds] = month.get(row.holds + parts.get("line", ""), "")
+    stated = {key: value for key, value in parts.items() if value or key not in found}
+    return {**found, **stated, "flavor": parts.get("flavor") or (row.flavor if month else "")}
 
 
 def is_externally_managed(os: str, version: str, tag: str) -> bool:
@@ -117,12 +163,11 @@ def parse_framework(reference: str) -> tuple[str, str, str] | None:
 
     The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """
-    reference_parts = parse_reference(reference)
-    parts = reference_parts[1] if reference_parts else {}
+    row, parts = parse_reference(reference) or (None, dict[str, str]())
     name = next((name for name in framework_names() if parts.get(name)), "")
-    if not name:
+    if row is None or not name:
         return None
-    is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
+    is_for_gpu = bool(row.gpu or parts.get("gpu") or parts.get("cuda"))
     identity = framework(name)
     if identity.index:
         return name, parts[name], parts.get("cuda", "")

@@ -31,10 +31,12 @@ class Clause(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)  # a plan of several packages asks the same up to 800,000 times
 def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
-    """Return whether a version lies in a specifier, "" admits all.
+    """Return whether a version lies in a specifier; "" admits all.
 
-    Raises packaging's errors for malformed input.
+    A version that nobody knows ("") lies in each. Raises packaging's errors for malformed input.
     """
+    if not version:
+        return True
     if not prereleases and _PRERELEASE.fullmatch(version):
         return False
     if specifier == f"=={version}" and _PRERELEASE.fullmatch(version):

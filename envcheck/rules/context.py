@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 from envcheck.host.plugins import are_allowed
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
+    AT_RUN,
     ERROR,
     INCOMPATIBLE,
     NO_ENVIRONMENT,
@@ -161,6 +162,11 @@ class Context:
             return self.expect
         has_no_gpu = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
         return "cpu" if has_no_gpu or self._is_left_without_gpu else "gpu"
+
+    @property
+    def is_built_later(self) -> bool:
+        """Whether the environment is one that a file describes, which nobody could look into."""
+        return self.facts.python.link_faults == AT_RUN
 
     @cached_property
     def asks_other_vendor(self) -> bool:

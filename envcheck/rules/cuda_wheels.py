@@ -50,6 +50,7 @@ from envcheck.rules.gpu_releases import (
 )
 from envcheck.rules.judged_builds import JudgedFramework, judged_frameworks
 from envcheck.rules.toolkit import system_toolkits, weigh
+from envcheck.rules.wanted_releases import wanted_releases
 
 
 def _data() -> CudaWheels:
@@ -106,6 +107,9 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
     row = best_gpu_row(context, build.framework, build.version)
     name = framework.traits.title
     row = row or gpu_rows(context, build.framework)[0]
+    is_asked = any(item.framework == framework.name for item in wanted_releases(context))
+    others = (item for item in judged_frameworks(context) if item.name != framework.name)
+    is_aside = not is_asked and any(item.cuda_build.value for item in others)
     return incompatible(
         f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name}"
         " runs on the CPU only.",
@@ -117,6 +121,7 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
                 citation=row.citations[0],
             ),
         ),
+        severity=WARNING if is_aside else "",
         cure=InstallCudaBuild(framework.name),
     )
 

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import companions, framework_names, identities, identity, imported_modules
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.companions import shares_cuda
+from envcheck.matrix.companions import companion_row, shares_cuda
 from envcheck.matrix.package_index import package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -75,6 +75,7 @@ from envcheck.rules.wanted_releases import (
     EXTRA_PLATFORM,
     LABEL,
     LIBC,
+    OLDER,
     PEER,
     PLATFORM,
     PYTHON,
@@ -737,8 +738,11 @@ def release_unknown(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context):
         if wanted.obstacle == LABEL:
             yield _unknown_label(context, wanted)
-        if wanted.obstacle == UNLISTED:
-            yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
+        if wanted.obstacle in {UNLISTED, OLDER}:
+            found = _unknown_release(context, wanted.text, wanted.framework, "python.version")
+            if wanted.obstacle == OLDER:
+                found = replace(found, message=_describe_older(context, wanted))
+            yield replace(found, severity=NOTE, cure=None) if _is_aside(context, wanted) else found
     for build in judged_builds(context):
         if build.release is None and build.version:
             owner = _find_installer(context, build)
@@ -752,6 +756,33 @@ def release_unknown(context: Context) -> Iterator[Finding]:
                 yield _unlisted_dependency(context, build, owner)
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
+
+
+def _describe_older(context: Context, wanted: WantedRelease) -> str:
+    """Say that pip takes a release from before those that the matrix holds."""
+    rows = context.matrix.releases(wanted.framework, context.platform)
+    rows = rows or context.matrix.companion_releases(wanted.framework)
+    known = [row for row in rows if row.distribution == wanted.distribution]
+    python = "" if "==" in wanted.specifier else f" for Python {_python(context)}"
+    return (
+        f"{wanted.text} means a release{python} from before {known[-1].version}, where the"
+        " compatibility matrix begins: it was not judged."
+    )
+
+
+def _is_aside(context: Context, wanted: WantedRelease) -> bool:
+    """Return whether a release that is not known decides nothing: what a file is about is beside it.
+
+    Another framework is; the framework of a package is where its release is pinned or installed.
+    """
+    if not context.is_built_later:
+        return False
+    others = [item for item in wanted_releases(context) if item.build is not None]
+    pinned = {item.framework for item in others if "==" in item.specifier}
+    installed = {build.framework for build in installed_builds(context)}
+    if not context.matrix.framework_of(wanted.distribution):
+        return not (pinned | installed).isdisjoint(companion_row(wanted.distribution).frameworks)
+    return bool(({item.framework for item in others} | installed) - {wanted.framework})
 
 
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:

@@ -32,6 +32,7 @@ from envcheck.rules.requirements import marker_holds, wheel_glibc
 # Why a requirement means no release here, in the order of the checks.
 REMOVED = "removed"  # the distribution was withdrawn
 UNLISTED = "unlisted"  # no release in the matrix satisfies the specifier
+OLDER = "older"  # pip takes a release from before those that the matrix holds
 LABEL = "label"  # the release has no known build with this local version
 EXTRA = "extra"  # the release does not have one of the extras
 EXTRA_PLATFORM = "extra-platform"  # what the extra brings has no wheel for this platform
@@ -131,6 +132,9 @@ def _resolve_package(context: Context, requirement: Requirement) -> WantedReleas
     newer_too = tuple(
         row for row in installable if obstacle == PYTHON and _is_for_newer_pythons(context, row)
     )
+    is_unlisted = obstacle in {PYTHON, UNLISTED} and not newer_too
+    if is_unlisted and _means_older(context, section, name, requirement):
+        return replace(wanted, obstacle=OLDER)
     return replace(
         wanted, obstacle="" if newer_too else obstacle, rejected=newer_too or installable
     )
@@ -308,13 +312,42 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
         others = _matching_rows(context, framework, name, public)
         return wanted(None, LABEL if others else UNLISTED, others)
     obstacle, installable = _filter_installable(context, rows, extras)
+    if obstacle in {PYTHON, UNLISTED} and _means_older(context, framework, name, requirement):
+        return wanted(None, OLDER)
     if obstacle:
         return wanted(None, obstacle, installable)
     return wanted(build_of(rows_by_extra(installable[0], extras)[0]))
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
-    return build.distribution == name and requirement.admits(build.full_version, prereleases=True)
+    if build.distribution != name:
+        return False
+    if not build.version:  # of an image whose name does not say it: what has no pin is there
+        return not requirement.pin
+    return requirement.admits(build.full_version, prereleases=True)
+
+
+def _means_older(context: Context, section: str, name: str, requirement: Requirement) -> bool:
+    """Return whether pip takes a release from before all that the matrix holds.
+
+    That is pinned, or it is for an older Python than all of those.
+    """
+    rows = context.matrix.releases(section, context.platform)
+    known = [
+        row
+        for row in rows or context.matrix.companion_releases(section)
+        if row.distribution == name
+    ]
+    if not known:
+        return False
+    first = numbers(known[-1].version)
+    if requirement.pin:
+        return numbers(requirement.pin) < first
+    python = context.facts.python.version.value
+    pythons = [numbers(minor) for row in known for minor in row.pythons]
+    is_older = bool(python and pythons) and numbers(python or "")[:2] < min(pythons)
+    lower = re.findall(r"(?:>=|~=|>|==)\s*(\d[\d.]*)", requirement.specifier)
+    return is_older and all(numbers(bound) < first for bound in lower)
 
 
 def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:

@@ -63,12 +63,19 @@ def test_what_installs_nothing_is_undetermined(step: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("FROM nvcr.io/nvidia/nemo:24.05\n", "The name nvcr.io/nvidia/nemo:24.05 does not say"),
+        (
+            "FROM registry.example/base:gpu\n",
+            "The name registry.example/base:gpu does not say",
+        ),
         ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not say"),
         ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not say"),
         (
             f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n",
             "tensorflow==$TF is unknown until",
+        ),
+        (
+            f"FROM {CUDA_124}\nRUN CU=$(cat cu) && pip install torch --index-url https://x/whl/cu$CU\n",
+            "The index https://x/whl/cu${OUTPUT_OF_COMMAND} is unknown until the build",
         ),
         (
             f"FROM {CUDA_124}\nRUN poetry install\n",

@@ -165,6 +165,94 @@ def test_tags_of_images_with_frameworks_are_read(
     assert not found.refuses_pip
 
 
+NGC, AZURE = "nvcr.io/nvidia/{}", "mcr.microsoft.com/{}"
+GCP, AWS = (
+    "gcr.io/deeplearning-platform-release/{}",
+    "763104351884.dkr.ecr.us-east-1.amazonaws.com/{}",
+)
+
+
+@pytest.mark.parametrize(
+    ("image", "frameworks", "cuda", "python"),
+    [
+        (NGC.format("pytorch:21.06-py3"), ("torch",), "11.3", "3.8"),
+        (NGC.format("pytorch:19.05-py3"), ("torch",), "10.1", "3.6"),  # conda's, not Ubuntu's
+        (NGC.format("pytorch:25.10-py3-igpu"), ("torch==2.9.0a0+145a3a7bda",), "13.0", "3.12"),
+        (NGC.format("tensorflow:22.11-tf2-py3"), ("tensorflow",), "11.8", "3.8"),
+        (NGC.format("tensorflow:19.05-py3"), ("tensorflow",), "10.1", "3.5"),
+        (NGC.format("jax:24.04-maxtext-py3"), ("jax",), "12.4", "3.10"),
+        (NGC.format("nemo:24.05.01"), ("torch",), "", ""),
+        (NGC.format("physicsnemo/physicsnemo:25.06"), ("torch",), "", ""),
+        (NGC.format("merlin/merlin-tensorflow-training:22.03"), ("tensorflow",), "", ""),
+        (NGC.format("merlin/merlin-pytorch:23.06"), ("torch",), "", ""),
+        (NGC.format("tritonserver:23.05-py3-sdk"), (), "12.1", ""),
+        ("tensorflow/tensorflow:1.15.0-gpu-py3", ("tensorflow==1.15.0",), "", ""),
+        ("tensorflow/tensorflow:latest-gpu-jupyter", ("tensorflow",), "", ""),
+        ("tensorflow/tensorflow:nightly", ("tensorflow-cpu",), "", ""),
+        ("pytorch/pytorch:latest", ("torch",), "", ""),
+        ("pytorch/pytorch:1.0-cuda10.0-cudnn7-devel", ("torch==1.0",), "10.0", ""),
+        ("pytorch/torchserve:latest-gpu", ("torch",), "", ""),
+        ("pytorch/torchserve:0.9.0-cpu", ("torch-cpu",), "", ""),
+        ("vllm/vllm-openai:latest", ("torch",), "", ""),
+        ("lmsysorg/sglang:v0.5.2-cu129-b200", ("torch",), "12.9", ""),
+        ("deepspeed/deepspeed:latest_torch111", ("torch",), "", ""),
+        ("huggingface/transformers-pytorch-deepspeed-latest-gpu", ("torch",), "", ""),
+        ("huggingface/transformers-tensorflow-cpu:4.9.1", ("tensorflow-cpu",), "", ""),
+        (
+            AZURE.format("aifx/acpt/stable-ubuntu2004-cu117-py38-torch1131:biweekly.202406.1"),
+            ("torch==1.13.1",),
+            "11.7",
+            "3.8",
+        ),
+        (
+            AZURE.format("azureml/curated/acpt-pytorch-1.11-py38-cuda11.3-gpu"),
+            ("torch==1.11",),
+            "11.3",
+            "3.8",
+        ),
+        (AZURE.format("azureml/openmpi4.1.0-cuda11.1-cudnn8-ubuntu20.04"), (), "11.1", ""),
+        (
+            AWS.format("pytorch-training:2.6.0-gpu-py312-cu126-ubuntu22.04-sagemaker"),
+            ("torch==2.6.0",),
+            "12.6",
+            "3.12",
+        ),
+        (AWS.format("tensorflow-inference:2.11.0-cpu"), ("tensorflow-cpu==2.11.0",), "", ""),
+        (GCP.format("tf2-gpu.2-8"), ("tensorflow",), "", ""),
+        (GCP.format("pytorch-cpu.1-13"), ("torch-cpu",), "", ""),
+        ("team/train:torch2.1.0-cu121-py310-ubuntu22.04", ("torch==2.1.0",), "12.1", "3.10"),
+        ("team/pytorch-cuda:1.13.0-11.6.0", ("torch==1.13.0",), "", ""),
+    ],
+)
+def test_each_family_of_images_states_what_it_holds(
+    image: str, frameworks: tuple[str, ...], cuda: str, python: str
+) -> None:
+    found = parse_image(image, "Dockerfile:1")
+    assert (found.frameworks, found.cuda, found.python) == (frameworks, cuda, python)
+    assert found.source
+    assert judged(f"FROM {image}\n").verdict == ("compatible" if frameworks else "undetermined")
+
+
+@pytest.mark.parametrize(
+    ("image", "holds"),
+    [
+        ("rocm/pytorch:latest", "builds for AMD GPUs"),
+        ("tensorflow/serving:2.8.0-gpu", "a server in C++"),
+        (NGC.format("mxnet:22.10-py3"), "a framework that envcheck does not judge"),
+        ("team/x:maca.ai3-torch2.6-py310", "other vendors' GPUs"),
+    ],
+)
+def test_an_image_without_a_framework_to_judge_says_what_it_holds(image: str, holds: str) -> None:
+    report = judged(f"FROM {image}\n")
+    assert report.verdict == "undetermined"
+    assert holds in undecided(report)[0]
+
+
+def test_the_words_of_a_name_that_only_look_like_a_framework_state_none() -> None:
+    for name in ("team/torchbearer:1", "team/pytorchvideo:2", "team/base:gpu", "team/py-tf:1"):
+        assert not parse_image(name, "Dockerfile:1").frameworks, name
+
+
 @pytest.mark.parametrize(
     ("text", "frameworks"),
     [
@@ -217,8 +305,8 @@ def test_the_devel_variant_of_an_image_has_the_toolkit() -> None:
     ("text", "why"),
     [
         (
-            f"FROM {JUPYTER.format('cuda12-latest')}\n",
-            "does not say which release of torch it contains",
+            "FROM team/pytorch:nightly\nENV NVIDIA_VISIBLE_DEVICES=all\n",
+            "does not say what its torch is built for",
         ),
         (f"FROM {RAPIDS}\nRUN pip install polars\n", "names no framework"),
         (

@@ -134,8 +134,9 @@ def test_without_a_driver_what_the_wheels_need_is_a_warning_where_the_image_need
         ),
         ("FROM python:3.11\nRUN pip install torch onnxruntime\n", "warning", GOOD),
         ("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install onnxruntime\n", "warning", GOOD),
+        ("FROM nvcr.io/nvidia/nemo:24.05\nRUN pip install onnxruntime\n", "warning", GOOD),
         # Its name says that it is for a GPU, and not what is in it: nothing that was read uses one.
-        ("FROM nvcr.io/nvidia/nemo:24.05\nRUN pip install onnxruntime\n", "", OPEN),
+        ("FROM registry.example/base:gpu\nRUN pip install onnxruntime\n", "", OPEN),
     ],
 )
 def test_a_build_for_the_cpu_beside_a_framework_for_the_gpu_is_a_warning(
