@@ -248,8 +248,8 @@ class Environment:
         now = self._context(Target(self.goal))
         is_old = self.blueprint.old_installer and self.blueprint.python is None
         opened = [line for line in lines if line.is_open or (is_old and "==" not in line.text)]
-        for line in opened:
-            self._hold_open(line)
+        for each in opened:
+            self._hold_open(each)
         named = [
             line
             for line in lines
