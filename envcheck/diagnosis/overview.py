@@ -39,6 +39,7 @@ _REASONS = {
     "base": "conda's base environment: no other is active or belongs to this folder",
     "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
 }
+_SYSTEMS = {"darwin": "macOS", "windows": "Windows", "linux": "Linux"}
 LEFT_TO_RUN = "decided when it runs"  # of what a file builds
 _NO_ENVIRONMENT = (
     "none to judge: no environment is active or belongs to this folder, and none is on PATH"
@@ -89,7 +90,9 @@ def _format_machine(facts: Facts) -> str:
     )
     libc = " ".join(part for part in (host.libc_kind.value, host.libc_version.value) if part)
     machine = "" if host.architecture == AT_RUN else format_fact(host.architecture)
-    parts = [name or format_fact(host.os), machine, libc]
+    if not host.distribution_id.value:
+        name = f"{_SYSTEMS.get(host.os.value or '', format_fact(host.os))} {name}".rstrip()
+    parts = [name, machine, libc]
     if host.container.value:
         parts.append(f"in {host.container.value}")
     if host.wsl_version.value:

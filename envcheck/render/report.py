@@ -80,7 +80,7 @@ def describe_report(
         f"{report.verdict.upper()}  ",
         below=obtained,
         counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
-        about=(Section((Machine(tuple(machine)),)),) if machine else (),
+        sections=(Section((Machine(tuple(machine)),)),) if machine else (),
         findings=tuple(
             joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown
         ),
@@ -183,11 +183,14 @@ class JointPlan:
         self._steps = report.steps if is_numbered and _has_several_fixes(report) else ()
         wrong = {item.id for item in report.findings if item.severity != NOTE}
         wanted = [step.action for step in report.steps if wrong & {*step.resolves}]
+        self._next = () if wanted else _list_installing(report.findings)
         self._ends_with_fix = bool(fix_command and wanted) and changes_environment(wanted[0])
         self.closing = self._close(wanted)
 
     def _close(self, wanted: list[Action]) -> Section | None:
         """Show the command to type first; None where nothing is wrong."""
+        if self._next:
+            return Section(tuple(map(self._type, self._next)), Line("Next:"))
         if not wanted:
             return None
         if isinstance(wanted[0], AskPerson):
@@ -205,9 +208,9 @@ class JointPlan:
         """Show a finding; a brief one with no command but one that installs a framework."""
         shown = replace(show_finding(finding, self._system), is_brief=is_brief)
         if is_brief:
-            actions = finding.fix.actions if finding.fix else ()
-            installs = [item for item in actions if isinstance(item, RunEnvcheck) and item.installs]
-            return replace(shown, here=(Way("", "", tuple(map(self._type, installs))),))
+            installing = _list_installing((finding,))
+            ways = (Way("", "", tuple(map(self._type, installing))),)
+            return replace(shown, here=ways, is_said=bool(installing) and bool(self._next))
         if self._steps:
             return replace(shown, here=self._share(finding, shown.fix))
         return shown
@@ -248,6 +251,13 @@ class JointPlan:
             for step in steps
         ]
         return tuple(self._type(action, is_told=True) for action in actions)
+
+
+def _list_installing(findings: Iterable[Finding]) -> tuple[RunEnvcheck, ...]:
+    """List the commands by which notes advise to install a framework."""
+    notes = [item.fix for item in findings if item.severity == NOTE and item.fix]
+    actions = [action for fix in notes for action in fix.actions]
+    return tuple(item for item in actions if isinstance(item, RunEnvcheck) and item.installs)
 
 
 def _has_several_fixes(report: Report) -> bool:
@@ -366,23 +376,22 @@ def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
 
 
 def _count_checks(report: Report, hidden: int) -> str:
-    """Count the checks, the failed, warning and undecided ones, and hidden findings."""
+    """Count the checks and what they found; what follows from another finding is no problem of its own."""
     worst: dict[str, str] = {}
     for item in report.findings:
+        if item.caused_by is not None:
+            continue
         state = _finding_state(item)
         worst[item.id] = min(state, worst.get(item.id, state), key=_WORST_FIRST.index)
-    counts = {state: list(worst.values()).count(state) for state in _WORST_FIRST}
-    said = (
-        f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}, {counts[BROKEN]}"
-        " failed"
-    )
-    if counts[WARNED]:
-        said += f", {counts[WARNED]} warning{'' if counts[WARNED] == 1 else 's'}"
-    if counts[UNREAD]:
-        said += f", {counts[UNREAD]} undetermined"
+    named = ((BROKEN, "problem"), (WARNED, "warning"), (UNREAD, "undetermined check"))
+    counts = []
+    for state, name in named:
+        count = list(worst.values()).count(state)
+        if count:
+            counts.append(f"{count} {name}{'s' if count > 1 else ''}")
+    checks = len(report.checked)
+    found = ", ".join(counts) or "no problems"
+    said = f"{checks} check{'' if checks == 1 else 's'}: {found}"
     if hidden:
-        said += (
-            f". {hidden} finding{'s follow' if hidden > 1 else ' follows'} from the others: -v"
-            " shows them"
-        )
+        said += f" ({hidden} more follow{'' if hidden > 1 else 's'} from them: -v)"
     return f"{said}."

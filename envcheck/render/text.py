@@ -50,41 +50,39 @@ def render_text(document: Document) -> str:
 
 
 def list_lines(document: Document) -> list[Written]:
-    """List the lines: a bad verdict first, a good one last, then what to type."""
+    """List the lines: the verdict first, that of a listing below it, and last what to type."""
     verdict = Line(document.headline, document.label, document.kind or document.verdict)
     head = [Section(document.below, verdict)] if document.headline else []
-    if document.counts:
-        head.append(Section((Line(document.counts, kind="dim"),), is_apart=False))
-    is_last = document.is_listing or document.verdict == COMPATIBLE
     findings = Section(
         document.findings, is_apart=bool(document.findings) and document.findings[0].is_brief
     )
-    sections = [*document.about, *head] if is_last else [*head, *document.about]
+    about = [*document.about, *head] if document.is_listing else [*head, *document.about]
     lines: list[Written] = []
-    for section in (*sections, findings, *document.sections):
-        lines += _write_section(section, after=lines, is_verbose=document.is_verbose)
-    if document.closing is not None:
-        closing = _write_section(document.closing, after=lines)
-        lines += [] if _is_repeated(closing[-1], lines) else closing
-    return lines
+    for section in (*about, findings, *document.sections):
+        lines += _write_section(section, document, after=lines)
+    closing = _write_section(document.closing, document, after=lines) if document.closing else []
+    if closing and _is_repeated(closing[-1], lines):
+        closing = []
+    if document.counts:
+        lines += [_BLANK, Line(document.counts, kind="dim")]
+    return [*lines, *(closing[1:] if document.counts else closing)]
 
 
 def _is_repeated(closing: Written, lines: list[Written]) -> bool:
-    """Whether the last line, or any sentence, says already what to do first."""
-    if isinstance(closing, Table) or _is_command(closing):
+    """Whether the last line is the only command above it, or a sentence that stands there."""
+    if isinstance(closing, Table):
         return closing == lines[-1]
-    return any(not isinstance(line, Table) and closing.text in line.text for line in lines)
+    said = [line for line in lines if not isinstance(line, Table)]
+    if _is_command(closing):
+        return {line.text for line in said if _is_command(line)} == {closing.text}
+    return any(closing.text in line.text for line in said)
 
 
-def _write_section(
-    section: Section, *, after: list[Written], is_verbose: bool = False
-) -> list[Written]:
-    lines = [
-        line for block in section.blocks for line in _write_block(block, is_verbose=is_verbose)
-    ]
+def _write_section(section: Section, document: Document, *, after: list[Written]) -> list[Written]:
+    lines = [line for block in section.blocks for line in _write_block(block, document)]
     if section.title is not None:
         lines = [section.title, *_indent(lines)]
-    return [_BLANK, *lines] if section.is_apart and after else lines
+    return [_BLANK, *lines] if section.is_apart and after and lines else lines
 
 
 def _indent(lines: Iterable[Written]) -> Iterator[Written]:
@@ -92,15 +90,19 @@ def _indent(lines: Iterable[Written]) -> Iterator[Written]:
         yield line if isinstance(line, Table) else replace(line, label=f"  {line.label}")
 
 
-def _write_block(block: Block, *, is_verbose: bool) -> Iterator[Written]:
+def _write_block(block: Block, document: Document) -> Iterator[Written]:
     match block:
         case Machine():
             width = max(len(layer.name) for layer in block.layers)
-            for layer in block.layers:
-                wrong = ""
-                if layer.wrong:
-                    wrong = f" ({layer.state}: {', '.join(layer.wrong)})"
+            layers, missing = block.layers, ""
+            if not document.is_verbose:
+                layers = tuple(each for each in layers if each.state not in (ABSENT, NEEDLESS))
+                missing = ", ".join(each.name for each in block.layers if each not in layers)
+            for layer in layers:
+                wrong = f" ({layer.state}: {', '.join(layer.wrong)})" if layer.wrong else ""
                 yield Line(layer.text + wrong, f"{layer.name:<{width}}  ", layer.state)
+            if missing:
+                yield Line(missing, f"{'Not here':<{width}}  ", ABSENT)
         case Way():
             yield Line(block.summary, f"{block.label}: ", block.kind)
             yield from _write_commands(block.commands)
@@ -112,7 +114,7 @@ def _write_block(block: Block, *, is_verbose: bool) -> Iterator[Written]:
         case Command():
             yield from _write_commands((block,))
         case Shown():
-            yield from () if block.is_said else _write_finding(block, is_verbose=is_verbose)
+            yield from () if block.is_said else _write_finding(block, document)
         case _:
             yield block
 
@@ -124,23 +126,23 @@ def _write_commands(commands: tuple[Command, ...]) -> Iterator[Line]:
         yield Line(command.typed, "  $ ", "bold")
 
 
-def _write_finding(finding: Shown, *, is_verbose: bool) -> Iterator[Written]:
+def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
     ways = finding.fix if finding.here is None else finding.here
     if finding.is_brief:
         yield Line(f"{finding.id}: {finding.message}", f"{finding.severity}: ", finding.severity)
         yield from _indent(line for way in ways for line in _write_commands(way.commands))
         return
-    yield from (
-        _BLANK,
-        Line(finding.title, f"{finding.kind}: ", finding.kind),
-        Line(finding.message, "  "),
-    )
-    for item in finding.evidence if is_verbose else finding.evidence[:_EVIDENCE]:
+    yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind))
+    # without its first letter, which is a capital only here
+    if finding.message[1:].rstrip(".") not in document.headline:
+        yield Line(finding.message, "  ")
+    evidence = tuple(dict.fromkeys(finding.evidence))
+    for item in evidence if document.is_verbose else evidence[:_EVIDENCE]:
         # on this machine; from the matrix
         label = "  seen: " if item.citation is None else "  known: "
-        yield Line(format_evidence(item, is_short=not is_verbose), label, "dim")
+        yield Line(format_evidence(item, is_short=not document.is_verbose), label, "dim")
     for way in ways:
-        yield from _indent(_write_block(way, is_verbose=is_verbose))
+        yield from _indent(_write_block(way, document))
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}

@@ -43,6 +43,7 @@ from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
+from envcheck.rules.headline import write_headline
 from envcheck.rules.imports import DEATH, tried_imports, weigh_imports
 from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.wanted_releases import wanted_releases
@@ -323,7 +324,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     """
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
-    headline = _headline(verdict, context, ranked)
+    headline = write_headline(verdict, _reported_goal(context), context, ranked)
     requested = tuple(
         _describe_requested(build) for build in target_builds(context) if not build.installed
     )
@@ -406,49 +407,6 @@ def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
 
 def _is_error(finding: Finding) -> bool:
     return finding.severity == ERROR and finding.verdict == INCOMPATIBLE
-
-
-def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:
-    work = "Deep learning on the CPU"
-    if _reported_goal(context) == "gpu":
-        work = "GPU deep learning"
-    labels = " and ".join(build.label for build in target_builds(context) if not build.installed)
-    judged = f" with {labels}" if labels else ""
-    death = next(
-        (finding.message for finding in findings if finding.id == DEATH and _is_error(finding)), ""
-    )
-    if death:
-        return f"{death}."
-    if verdict == INCOMPATIBLE:
-        return f"{work} will not work here{judged or _only_packages(context, findings)}."
-    if verdict == UNDETERMINED:
-        alone = "; no Python environment was judged"
-        if context.judges_environment:
-            alone = ""
-        return f"{work}: could not determine whether it works here{judged}{alone}."
-    warned = ""
-    if any(finding.severity == WARNING for finding in findings):
-        warned = ", with warnings"
-    if labels:
-        return f"{work} will work here{judged}{warned}, once installed."
-    is_missing = any(finding.id == "framework-missing" for finding in findings)
-    if is_missing or not context.judges_environment:
-        lacking = "no Python environment was judged"
-        if context.judges_environment:
-            lacking = "no framework is installed"
-        work = work.replace("Deep", "deep")
-        return f"This machine is ready for {work}{warned}; {lacking}."
-    return f"{work} works here{warned}."
-
-
-def _only_packages(context: Context, findings: tuple[Finding, ...]) -> str:
-    """Name the packages on top of a framework that alone do not work; "" where more fails."""
-    errors = [item for item in findings if item.severity == ERROR]
-    names = {item.about.distribution for item in errors}
-    items = [context.distributions[name] for name in sorted(names) if name in context.distributions]
-    if len(items) < len(names) or any(context.matrix.framework_of(item.name) for item in items):
-        return ""
-    return f" with {' and '.join(f'{item.name} {item.version}' for item in items)}"
 
 
 def _judged(context: Context) -> Judged:

@@ -192,7 +192,9 @@ def test_where_no_requirement_applies_only_the_floors_count() -> None:
     report = judged(config, machine=NEWEST)
     assert report.verdict == "compatible"
     assert (
-        report.headline == "This machine is ready for GPU deep learning; no framework is installed."
+        report.headline
+        == "Ready for deep learning on NVIDIA A100-SXM4-40GB, driver 580.65.06; no framework is"
+        " installed."
     )
     assert [item.message for item in report.findings if item.id == "framework-missing"] == [
         "No project requirement applies to this system, and no framework is installed."

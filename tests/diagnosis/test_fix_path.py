@@ -16,6 +16,7 @@ LOADERS = {  # hand over rows of data/: nothing is decided there
     "envcheck.host.data_files",
     "envcheck.matrix.built_in",
     "envcheck.matrix.deferred",
+    "envcheck.matrix.documented_gpus",
     "envcheck.matrix.folding",
     "envcheck.matrix.load",
 }

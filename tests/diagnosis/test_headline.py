@@ -42,7 +42,7 @@ def judged(report: Report) -> dict[str, Any]:
 
 def test_an_installed_framework_works_here() -> None:
     report = report_on(torch(), chosen_by=".venv", prefix=Known("/v", HERE))
-    assert report.headline.startswith("GPU deep learning works here")
+    assert report.headline == "torch 2.7.1 works on NVIDIA A100-SXM4-40GB, driver 580.65.06."
     assert judged(report) == {
         "machine": True,
         "environment": {"prefix": "/v", "chosen_by": ".venv"},
@@ -54,7 +54,8 @@ def test_an_installed_framework_works_here() -> None:
 def test_without_a_framework_the_headline_does_not_claim_that_one_works() -> None:
     assert (
         report_on().headline
-        == "This machine is ready for GPU deep learning; no framework is installed."
+        == "Ready for deep learning on NVIDIA A100-SXM4-40GB, driver 580.65.06; no framework is"
+        " installed."
     )
 
 
@@ -62,7 +63,9 @@ def test_a_release_that_is_judged_without_being_installed_is_named_with_the_comm
     None
 ):
     report = report_on(target=Target(requirements=("torch==2.9.*",)))
-    assert report.headline == "GPU deep learning will work here with torch 2.9.1, once installed."
+    assert report.headline == (
+        "torch 2.9.1 will work on NVIDIA A100-SXM4-40GB, driver 580.65.06, once installed."
+    )
     assert judged(report)["releases"] == ["torch 2.9.1 (CUDA 12.8)"]
     assert judged(report)["install"] == ["envcheck", "install", "torch==2.9.1"]
 
@@ -72,7 +75,7 @@ def test_a_release_that_does_not_work_is_named_without_a_command() -> None:
         target=Target(requirements=("torch==2.9.*",)),
         machine=Machine(driver="450.80.02", cuda=11000),
     )
-    assert report.headline == "GPU deep learning will not work here with torch 2.9.1."
+    assert report.headline.startswith("torch 2.9.1 was built with CUDA 12.8 and needs driver")
     assert judged(report)["install"] is None
 
 
@@ -92,7 +95,8 @@ def test_without_an_environment_the_machine_alone_is_judged(
     assert report.verdict == "compatible"
     assert (
         report.headline
-        == "This machine is ready for GPU deep learning; no Python environment was judged."
+        == "Ready for deep learning on NVIDIA A100-SXM4-40GB, driver 580.65.06; no Python"
+        " environment was judged."
     )
     assert judged(report)["environment"] is None
 

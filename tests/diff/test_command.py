@@ -45,7 +45,7 @@ def test_text(files: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().out.splitlines()
     assert (
         lines[1]
-        == f"A  {tmp_path}/a.json: COMPATIBLE  This machine is ready for GPU deep learning; no framework is installed."
+        == f"A  {tmp_path}/a.json: COMPATIBLE  Ready for deep learning on NVIDIA A100-SXM4-40GB, driver 550.163.01; no framework is installed."
     )
     assert lines[0] == "Something that matters to the frameworks installed differs."
     assert lines[2].startswith(f"B  {tmp_path}/b.json: INCOMPATIBLE  ")

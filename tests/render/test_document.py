@@ -144,10 +144,10 @@ def test_a_verdict_that_no_case_says_is_a_case() -> None:
     ] == ["fine", "verdict"]
 
 
-def test_a_good_verdict_and_that_of_a_listing_end_the_text() -> None:
+def test_the_verdict_begins_the_text_and_that_of_a_listing_ends_it() -> None:
     about = (Section((Line("a row"),)),)
     for verdict, is_listing, first in (
-        ("compatible", False, "a row"),
+        ("compatible", False, "So."),
         ("incompatible", True, "a row"),
         ("incompatible", False, "So."),
     ):

@@ -1,4 +1,4 @@
-"""A mark and a colour for each line of a terminal, the verdict first where it is bad, and what to type last."""
+"""A mark and a colour for each line of a terminal, the verdict first, and what to type last."""
 
 from __future__ import annotations
 
@@ -87,17 +87,19 @@ ONE = finding("numpy-abi", fix=Remedy("Install it.", (INSTALL,)))
 TWO = finding("driver-too-old", fix=Remedy("Update it.", (Reboot(),)))
 
 
-def test_a_bad_verdict_comes_first_and_a_good_one_below_the_machine() -> None:
-    assert printed(ONE)[:2] == ["INCOMPATIBLE  In short.", "1 check, 1 failed."]
+def test_the_verdict_comes_first_then_what_is_wrong_then_the_machine() -> None:
+    bad = printed(ONE)
+    assert bad[:3] == ["INCOMPATIBLE  In short.", "", "error: numpy-abi"]
+    assert bad[-1] == "1 check: 1 problem."
+    assert bad[-3].startswith("Frameworks ")
     good = printed(verdict="compatible")
-    assert good[0].startswith("Machine ")
-    assert good[-3:] == ["", "COMPATIBLE  In short.", "1 check, 0 failed."]
+    assert good[0] == "COMPATIBLE  In short."
+    assert good[-2:] == ["", "1 check: no problems."]
 
 
 def test_the_last_line_is_what_to_type() -> None:
     command = "    $ python -m pip install 'numpy<2'"
-    assert printed(ONE)[-1] == command
-    assert printed(ONE).count(command) == 1
+    assert printed(ONE).count(command) == 1  # with its finding: nothing else is to be typed
     assert (
         printed(finding("libdevice-missing", "warning", ONE.fix), verdict="compatible").count(
             command
@@ -105,7 +107,7 @@ def test_the_last_line_is_what_to_type() -> None:
         == 1
     )
     assert printed(ONE, TWO)[-2:] == ["Type this first:", command]
-    assert printed(ONE, finding("gpu-absent", "note"))[-2:] == ["Type this:", command]
+    assert printed(ONE, finding("gpu-absent", "note")).count(command) == 1
 
 
 def test_the_command_that_takes_all_steps_is_shown_once() -> None:
@@ -160,7 +162,7 @@ def test_each_line_of_the_machine_has_a_mark_and_what_is_wrong_a_word(saved: Pat
         "\u2713 GPU",
         "\u2713 Driver",
         "\u2717 cuDNN",
-        "\u2013 Compiler",
+        "\u2013 Not here",
         "\u2717 error:",
     ):
         assert line in text
@@ -185,4 +187,4 @@ def test_a_terminal_that_asks_for_ascii_gets_ascii(saved: Path, variables: dict[
 def test_no_color_leaves_the_marks(saved: Path) -> None:
     text = shown(saved, NO_COLOR="1")
     assert "\x1b[" not in text
-    assert "\u2717 INCOMPATIBLE  GPU" in text
+    assert "\u2717 INCOMPATIBLE  tensorflow" in text

@@ -95,7 +95,7 @@ def test_piped_report_names_the_cause_its_evidence_and_the_command(
     assert "    $ sudo apt-get install nvidia-driver-550\n" in out
     assert "undetermined: probe-failed" in out
     assert "ptxas-problem" not in out
-    assert "2 checks, 1 failed, 1 warning, 1 undetermined. 1 finding follows" in out
+    assert "2 checks: 1 problem, 1 undetermined check (1 more follows from them: -v)." in out
     assert "\x1b" not in out
 
 

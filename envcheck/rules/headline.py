@@ -1,0 +1,135 @@
+"""Write the first sentence of a report: what works where, or what stops it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Finding
+from envcheck.rules.builds import Build
+from envcheck.rules.catalogue import catalogue
+from envcheck.rules.context import Context
+from envcheck.rules.judged_builds import judged_builds
+
+_WORK = {"gpu": "GPU deep learning", "cpu": "deep learning on the CPU"}
+# What a finding stops -> what its subject cannot do.
+_FAILURES = {
+    "import": "cannot start",
+    "gpu": "cannot use the GPU",
+    "compute": "cannot compute on the GPU",
+    "build": "cannot be compiled",
+}
+_FAILS = "will not work here"
+_LONGEST = 150  # characters of a reason that still reads as a headline
+# Words that begin a sentence of the catalogue with a capital only because they begin it.
+_PLAIN_WORDS = frozenset(
+    [
+        "A",
+        "An",
+        "Another",
+        "Installed",
+        "No",
+        "None",
+        "Other",
+        "Packages",
+        "Several",
+        "The",
+        "There",
+        "This",
+        "Two",
+    ]
+)
+
+
+def write_headline(verdict: str, goal: str, context: Context, findings: tuple[Finding, ...]) -> str:
+    """Write one sentence; `goal` is gpu or cpu, `findings` are ranked with the cause first."""
+    builds = judged_builds(context)
+    if verdict == INCOMPATIBLE:
+        errors = [item for item in findings if item.severity == ERROR and item.caused_by is None]
+        return _write_failure(goal, context, builds, errors)
+    if verdict == COMPATIBLE:
+        is_warned = any(item.severity == WARNING for item in findings)
+        return _write_success(goal, context, builds, ", with warnings" if is_warned else "")
+    alone = "" if context.judges_environment else "; no Python environment was judged"
+    if not builds:
+        return f"Could not determine whether {_WORK[goal]} works here{alone}."
+    subject = f"{_name_builds(context, builds)} {_inflect(builds)}"
+    return f"Could not determine whether {subject} {_name_place(goal, context)}{alone}."
+
+
+def _write_success(goal: str, context: Context, builds: tuple[Build, ...], warned: str) -> str:
+    place = _name_place(goal, context)
+    labels = _name_builds(context, builds)
+    if any(not build.installed for build in builds):
+        return f"{labels} will work {place}{warned}, once installed."
+    if builds:
+        return f"{labels} {_inflect(builds)} {place}{warned}."
+    lacking = "no framework is installed"
+    if not context.judges_environment:
+        lacking = "no Python environment was judged"
+    return f"Ready for deep learning {place}{warned}; {lacking}."
+
+
+def _write_failure(
+    goal: str, context: Context, builds: tuple[Build, ...], errors: list[Finding]
+) -> str:
+    """Say what the first error stops, why, and how many errors stand beside it."""
+    cause = errors[0]
+    more = len(errors) - 1
+    others = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
+    reason = _shorten(cause)
+    subject = _name_subject(context, builds, cause)
+    if subject and subject in reason:
+        return f"{reason}{others}."
+    failure = _FAILURES.get(cause.stops or catalogue()[cause.id].stops, _FAILS)
+    if not subject:
+        subject, failure = _WORK[goal][0].upper() + _WORK[goal][1:], _FAILS
+    if reason.partition(" ")[0] in _PLAIN_WORDS:
+        reason = reason[0].lower() + reason[1:]
+    return f"{subject} {failure}: {reason}{others}."
+
+
+def _shorten(cause: Finding) -> str:
+    """Return the first sentence of a finding's message, or what its id means where that is long."""
+    first = re.split(r"(?<=[\w)'\"`])\. (?=[A-Z])", cause.message)[0].rstrip(".")
+    return first if len(first) <= _LONGEST else catalogue()[cause.id].headline.rstrip(".")
+
+
+def _name_subject(context: Context, builds: tuple[Build, ...], cause: Finding) -> str:
+    """Name the package that a cause stops, or all frameworks; "" where there is none."""
+    package = context.distributions.get(cause.about.distribution)
+    if package is not None:
+        return f"{package.name} {package.version}"
+    concerned = tuple(item for item in builds if item.framework == cause.about.framework)
+    return _name_builds(context, concerned or builds)
+
+
+def _frameworks(builds: tuple[Build, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(build.framework for build in builds))
+
+
+def _inflect(builds: tuple[Build, ...]) -> str:
+    return "works" if len(_frameworks(builds)) == 1 else "work"
+
+
+def _name_builds(context: Context, builds: tuple[Build, ...]) -> str:
+    """Name each framework once: JAX by its own release and not by those of its parts."""
+    labels = []
+    for framework in _frameworks(builds):
+        first = next(build for build in builds if build.framework == framework)
+        package = context.distributions.get(framework) if first.installed else None
+        labels.append(f"{package.name} {package.version}" if package else first.label)
+    return " and ".join(labels)
+
+
+def _name_place(goal: str, context: Context) -> str:
+    """Name the GPUs and the driver, or the CPU: "on 2 x NVIDIA A100, driver 550.54.15"."""
+    if goal == "cpu":
+        return "on the CPU"
+    names = [gpu.name.value or "an unnamed GPU" for gpu in context.facts.gpus.value or ()]
+    if not names:
+        return "on the GPU"
+    counts = Counter(names).items()
+    gpus = " and ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
+    driver = context.facts.driver.release.value
+    return f"on {gpus}, driver {driver}" if driver else f"on {gpus}"
