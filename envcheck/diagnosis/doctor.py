@@ -108,6 +108,8 @@ class Doctor:
         untried = replace(context.facts, python=replace(context.facts.python, imports=NOT_STATED))
         findings = list(report.findings)
         for name, death in dead.items():
+            if name not in printed:
+                continue  # its files say why
             cause = self.explain(Context(untried, self.matrix, self.target), printed[name])
             if cause is not None:
                 findings = _put_cause(findings, death, cause)

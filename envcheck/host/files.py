@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Callable, Mapping, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Mapping, Optional, Tuple, TypeVar
 
 from envcheck.host.protocol import FileStatus, Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
@@ -57,17 +57,20 @@ def list_folder(path: str) -> Fact[Tuple[str, ...]]:
     return Known(tuple(sorted(os.listdir(path))), Source("file", path))
 
 
-def list_sizes(path: str) -> Fact[Mapping[str, int]]:
+def list_sizes(path: str, times: Dict[str, float]) -> Fact[Mapping[str, int]]:
     """Map the names in a folder to the sizes of its files, -1 for a folder.
 
-    A link to nothing is left out.
+    A link to nothing is left out. `times` gets the time of each file's last change.
     """
+    sizes: Dict[str, int] = {}
     with os.scandir(path) as entries:
-        sizes = {
-            entry.name: entry.stat().st_size if entry.is_file() else -1
-            for entry in entries
-            if entry.is_file() or entry.is_dir()
-        }
+        for entry in entries:
+            if entry.is_file():
+                status = entry.stat()
+                sizes[entry.name] = status.st_size
+                times[entry.name] = status.st_mtime
+            elif entry.is_dir():
+                sizes[entry.name] = -1
     return Known(sizes, Source("file", path))
 
 

@@ -62,6 +62,7 @@ def _read_string(cache: bytes, offset: int) -> str:
 
 
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
+_AT_ONCE = 2.0  # seconds, within which two files count as written together
 _IMPORTABLE_SCRIPTS = ("interpreter_info",)  # child scripts with a describe() that only reads files
 
 
@@ -79,6 +80,7 @@ class LocalHost:
         self._answers: Dict[Tuple[str, ...], Any] = {}
         self._locks: Dict[Tuple[str, ...], threading.Lock] = {}
         self._guard = threading.Lock()
+        self._times: Dict[str, Dict[str, float]] = {}  # folder -> file -> its last change
 
     def extend_limits(self, factor: float) -> None:
         """Give every program, and all of them together, a multiple of their time."""
@@ -123,7 +125,17 @@ class LocalHost:
 
     def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
         """Map the names in a folder to the sizes of its files."""
-        return files.read_as_fact(path, lambda: files.list_sizes(path))
+        times = self._times.setdefault(path, {})
+        return files.read_as_fact(path, lambda: files.list_sizes(path, times))
+
+    def list_changed(self, folder: str, since: str) -> Tuple[str, ...]:
+        """List the files of a folder that changed after another file did."""
+        try:
+            begin = os.stat(since).st_mtime + _AT_ONCE
+        except OSError:
+            return ()
+        times = self._times.get(folder, {})
+        return tuple(name for name, time in times.items() if time > begin)
 
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink."""

@@ -81,6 +81,12 @@ class Host(Protocol):
     def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
         """Map the names in a folder to file sizes, symlinks followed; -1 for a folder."""
 
+    def list_changed(self, folder: str, since: str) -> Tuple[str, ...]:
+        """List the files of a folder that changed after another file did; () where nobody knows.
+
+        The folder was listed with its sizes before.
+        """
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink; absent when the target does not exist."""
 

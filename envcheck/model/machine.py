@@ -384,6 +384,8 @@ class PythonFacts:
     user_site_enabled: Fact[bool] = NOT_STATED
     pip_version: Fact[str] = NOT_STATED
     distributions: Fact[Tuple[Distribution, ...]] = NOT_STATED
+    # importable top-level modules that no metadata names
+    unowned_modules: Fact[Tuple[str, ...]] = NOT_STATED
     unread: Fact[Tuple[UnreadPart, ...]] = NOT_STATED  # what else a file may install
     # module or path -> distributions
     duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED

@@ -6,9 +6,7 @@ finds its caches and its configuration in a private folder; HOME stays, since th
 
 from __future__ import annotations
 
-import base64
 import fnmatch
-import hashlib
 import json
 import os
 import re
@@ -48,6 +46,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import find_requirement
 from envcheck.model.text import read_tracebacks
+from envcheck.probes.installed_files import hash_content
 
 _PRINTED = 12000  # characters kept of what a failed import prints; its end says why
 _LOG_LIMIT = 16 << 20  # bytes of a log
@@ -287,7 +286,7 @@ def _is_altered(location: str, inside: str) -> bool:
     ).value
     if content is None:
         return False
-    own = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode("ascii")
+    own = hash_content(content)
     for name in os.listdir(location):
         record = os.path.join(location, name, "RECORD")
         if name.endswith(".dist-info") and os.path.isfile(record):

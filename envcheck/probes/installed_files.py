@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import posixpath
 import re
 import struct
@@ -30,6 +32,7 @@ from envcheck.model import (
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
+_COPIED = 200  # files of one distribution that changed after its installation
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
 _MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/journal.py writes them
@@ -136,8 +139,11 @@ def _find_faults(
         return []
     found: Dict[str, str] = {}
     smaller: List[str] = []
+    changed: List[str] = []
+    listing = posixpath.join(location, entry["metadata"], "RECORD")
     for folder, files in parse_record(record.value).items():
-        sizes = folders.sizes(posixpath.join(location, folder))
+        place = posixpath.join(location, folder)
+        sizes = folders.sizes(place)
         if sizes is None:
             continue
         missing = folders.find_missing(location, folder) if folder and not sizes else ""
@@ -145,12 +151,19 @@ def _find_faults(
             found[missing] = "missing"
             continue
         for name, size in files.items():
-            kind = _judge(host, posixpath.join(location, folder), name, size, sizes)
+            kind = _judge(host, place, name, size, sizes)
             if kind:
                 found[posixpath.join(folder, name)] = kind
             elif name.endswith(".py") and 0 < sizes.get(name, 0) < size:
                 smaller.append(posixpath.join(folder, name))
+            elif name.endswith(".py") and sizes.get(name, 0) > size >= 0:
+                changed.append(posixpath.join(folder, name))
+        later = set(host.list_changed(place, listing)).intersection(files)
+        changed += [posixpath.join(folder, name) for name in later if name.endswith(".py")]
     found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
+    if len(changed) <= _COPIED:  # else the whole environment was copied or unpacked anew
+        others = [path for path in dict.fromkeys((*smaller, *changed)) if path not in found]
+        found.update(_find_changed(host, location, others, record.value, python))
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
     given = (entry["name"], entry["version"])
@@ -173,6 +186,29 @@ def _find_cut_off(
         text = host.read_text(path).value if path not in broken else None
         if path in broken or (text and not text.endswith("\n")):
             yield name, "truncated" if path in broken else "shortened"
+
+
+def _find_changed(
+    host: Host, location: str, changed: Sequence[str], record: str, python: str
+) -> Iterator[Tuple[str, str]]:
+    """Tell the files whose content is no Python from those that hold another text than was installed."""
+    others = []
+    for path in changed:
+        listed = re.search(rf"^{re.escape(path)},sha256=([\w-]+),", record, re.MULTILINE)
+        content = host.read_bytes(posixpath.join(location, path), _RECORD_LIMIT).value
+        if listed and content is not None and hash_content(content) != listed[1]:
+            others.append(path)
+    paths = {posixpath.join(location, path): path for path in others}
+    answer = host.ask("syntax_errors", *paths, python=python).value if paths else None
+    broken = set((answer or {}).get("paths", ()))
+    for path, name in paths.items():
+        yield name, "garbled" if path in broken else "edited"
+
+
+def hash_content(content: bytes) -> str:
+    """Hash a file as a RECORD writes it."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return digest.rstrip(b"=").decode("ascii")
 
 
 def parse_record(text: str) -> Dict[str, Dict[str, int]]:
@@ -255,6 +291,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
         if _has_journal(host, answer["prefix"]):
             command = "\n".join(text.value.splitlines()[1:2])
         found.append(InstallLeftover(marker, "marker", command=command))
+    found += _find_start_code(host, answer["folders"])
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
         return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
@@ -265,6 +302,42 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     found += [each for entry in entries for each in _find_without_record(host, entry)]
     found += _find_unowned(host, answer)
     return Known(tuple(found), Source("file", answer["prefix"]))
+
+
+def _find_start_code(host: Host, folders: Sequence[Mapping[str, str]]) -> Iterator[InstallLeftover]:
+    """Find the code that Python runs at its start, where its first level ends Python."""
+    for name in ("sitecustomize", "usercustomize"):
+        paths = (posixpath.join(folder["path"], f"{name}.py") for folder in folders)
+        texts = ((path, host.read_text(path).value) for path in paths)
+        path, text = next((item for item in texts if item[1] is not None), ("", None))
+        ending = find_ending(text or "")
+        if ending:
+            yield InstallLeftover(path, "start-code", command=ending)
+
+
+def find_ending(text: str) -> str:
+    """Return the statement on the first level of a module that ends Python, "" for none.
+
+    Sample: 'import os; os._exit(3)' -> os._exit(3)
+    """
+    if not re.search(r"exit|quit|SystemExit", text, re.IGNORECASE):
+        return ""
+    import ast  # takes 5 ms, and is hardly ever needed
+
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError):  # Python says so, and goes on
+        return ""
+    for item in statements:
+        if isinstance(item, ast.Raise):
+            value: object = item.exc
+        else:
+            value = item.value if isinstance(item, ast.Expr) else None
+        called = value.func if isinstance(value, ast.Call) else value
+        name = getattr(called, "attr", getattr(called, "id", ""))
+        if name in ("SystemExit", "_exit", "exit", "quit"):
+            return " ".join(text.splitlines()[item.lineno - 1].split(";")[-1].split())
+    return ""
 
 
 def _has_journal(host: Host, prefix: str) -> bool:

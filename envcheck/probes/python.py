@@ -20,6 +20,7 @@ from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
     NO_ENVIRONMENT,
+    NOT_STATED,
     Absent,
     Distribution,
     Extension,
@@ -55,6 +56,7 @@ _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platfor
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
     "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
+    "unowned_modules",
     "unknown_words",
 )  # fmt: skip
 
@@ -143,6 +145,7 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
     return {
         "pip_version": Known(pip[0].version, source) if pip else Absent(("distribution pip",)),
         "distributions": Known(installed.distributions, source),
+        "unowned_modules": _read_unowned(answer, source),
         "duplicate_owners": find_duplicate_owners(installed, source),
         "frameworks": frameworks,
         "extensions": collect_extensions(host, installed, source),
@@ -154,6 +157,11 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "install_leftovers": collect_leftovers(host, answer),
         "unknown_words": collect_unknown_words(host, installed.distributions),
     }
+
+
+def _read_unowned(answer: Mapping[str, Any], source: Source) -> Fact[Tuple[str, ...]]:
+    # an older collector did not list them
+    return Known(tuple(answer["unowned"]), source) if "unowned" in answer else NOT_STATED
 
 
 def _read_frameworks(

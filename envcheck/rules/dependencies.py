@@ -199,15 +199,19 @@ def pin_findings(
         and not is_proven(context, item.owner.name, item.name)
     ]
     missing: dict[str, list[Violation]] = {}
+    lost: dict[str, Violation] = {}
     wheels: dict[str, list[Violation]] = {}
     findings = []
     for item in items:
-        if item.found is None:
+        if item.found is None and is_unowned(context, item.name):
+            lost.setdefault(item.name, item)
+        elif item.found is None:
             missing.setdefault(item.owner.name, []).append(item)
         elif item.is_cuda_wheel:
             wheels.setdefault(item.owner.name, []).append(item)
         else:
             findings.append(_finding(context, item, item.found))
+    findings += [_lost_metadata(context, item) for item in lost.values()]
     findings += [_missing(context, group) for group in missing.values()]
     findings += [
         _wheels_finding(context, group)
@@ -287,6 +291,29 @@ def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
         Evidence(
             f"fails with {known_break.requirement}", known_break.failure, citation=tried_citation()
         ),
+    )
+
+
+def is_unowned(context: Context, name: str) -> bool:
+    """Whether the module of a distribution is there although its metadata is not."""
+    module = context.matrix.module_of(name) or name.replace("-", "_")
+    return module in (context.facts.python.unowned_modules.value or ())
+
+
+def _lost_metadata(context: Context, item: Violation) -> Finding:
+    """Report a distribution that is required and there, without metadata: its import goes on."""
+    owner = f"{item.owner.name} {item.owner.version}"
+    return incompatible(
+        f"The metadata of {item.name}, which {owner} requires, is lost; its module is there.",
+        (
+            context.seen(
+                "python.distributions", shown=f"{owner}: Requires-Dist {item.requirement}"
+            ),
+            context.seen("python.unowned_modules"),
+        ),
+        finding_id=OTHER,
+        severity=WARNING,
+        cure=InstallRequirements((item.requirement,)),
     )
 
 

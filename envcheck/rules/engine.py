@@ -44,7 +44,8 @@ from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
 from envcheck.rules.headline import write_headline
-from envcheck.rules.imports import DEATH, tried_imports, weigh_imports
+from envcheck.rules.imports import tried_imports, weigh_imports
+from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.wanted_releases import wanted_releases
 

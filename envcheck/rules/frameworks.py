@@ -163,18 +163,23 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             continue
         labels = " and ".join(f"{item.name} {item.version}".strip() for item in rivals)
         names = tuple(item.name for item in rivals)
-        yield incompatible(
+        message = (
             f"{labels} both contain the module {module}: their files overwrite each other, so the"
-            " last one installed wins.",
-            (
-                context.seen("python.distributions", shown=labels),
-                *_duplicate_evidence(context, module),
-            ),
-            severity=(
-                WARNING
-                if _does_last_work(context, rivals) and _is_goal_met(context, rivals)
-                else ""
-            ),
+            " last one installed wins."
+        )
+        evidence = (
+            context.seen("python.distributions", shown=labels),
+            *_duplicate_evidence(context, module),
+        )
+        works = _does_last_work(context, rivals) and _is_goal_met(context, rivals)
+        if works and len({item.version for item in rivals}) == 1:
+            # one release under two names: nothing fails until one of them is removed
+            yield Finding("framework-duplicate-dists", COMPATIBLE, NOTE, message, evidence)
+            continue
+        yield incompatible(
+            message,
+            evidence,
+            severity=WARNING if works else "",
             cure=KeepOneDistribution(names, _rival_to_keep(context, rivals)),
         )
 

@@ -32,9 +32,9 @@ from envcheck.model.requirements import name_of
 from envcheck.model.text import read_tracebacks
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
+from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import target_builds
 
-DEATH = "import-failed"
 _LONGEST = 300  # characters of an exception in a sentence
 
 
@@ -225,11 +225,7 @@ def _evidence(test: ImportTest) -> Evidence:
 
 def _claims_import(finding: Finding) -> bool:
     is_real = finding.severity != NOTE and finding.verdict == INCOMPATIBLE
-    return (
-        is_real
-        and finding.id != DEATH
-        and (finding.stops or catalogue()[finding.id].stops) == IMPORT
-    )
+    return is_real and (finding.stops or catalogue()[finding.id].stops) == IMPORT
 
 
 def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest, ...]:

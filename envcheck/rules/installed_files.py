@@ -13,11 +13,14 @@ from envcheck.frameworks import (
     imported_modules,
     needed_distributions,
 )
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.model import (
+    COMPATIBLE,
     ERROR,
     IMPORT,
     NOT_STATED,
+    NOTE,
     WARNING,
     About,
     Citation,
@@ -33,12 +36,14 @@ from envcheck.model import (
 from envcheck.model.fixes.environment import (
     InstallOverRemains,
     ReinstallFiles,
+    RenameShadow,
     SettleInstallation,
 )
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
 
 T = TypeVar("T")
+DEATH = "import-failed"
 
 
 @dataclass
@@ -136,7 +141,9 @@ _FAULTS = {
     "truncated": "is cut off",
     "shortened": "lacks its end",
     "not-elf": "is no library",
+    "garbled": "cannot be read as Python",
 }
+_EDITED = "edited"
 
 
 @rule("install-interrupted", goal="any")
@@ -156,6 +163,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             )
             settle = SettleInstallation(folder.value or "", lacks_journal=not item.command)
             yield incompatible(message, evidence, cure=settle)
+        elif item.kind == "start-code":
+            message = f"Python ends as soon as it starts: {item.path} says {item.command}."
+            ended = incompatible(message, evidence, finding_id=DEATH, cure=RenameShadow(item.path))
+            yield replace(ended, stops=IMPORT)
         elif item.kind in {"renamed", "compared"} and item.distribution:
             is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
             left = (
@@ -198,7 +209,7 @@ def _lacks_needed(context: Context, distribution: str) -> bool:
     if faults.value is None:
         return True
     return any(
-        _find_import(context, item) for item in faults.value if item.distribution == distribution
+        find_import(context, item) for item in faults.value if item.distribution == distribution
     )
 
 
@@ -211,8 +222,10 @@ def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ..
 def install_damaged(context: Context) -> Iterator[Finding]:
     """Find files that a distribution lists and that are missing or damaged; an error where the import needs one."""
     faults = _read(context, context.facts.python.file_faults, "python.file_faults")
-    found = [item for item in faults if not _TEST.search(item.path) or _find_import(context, item)]
-    needed = [item for item in found if _find_import(context, item)]
+    yield from _list_edited(faults)
+    damaged = [item for item in faults if item.kind != _EDITED]
+    found = [item for item in damaged if not _TEST.search(item.path) or find_import(context, item)]
+    needed = [item for item in found if find_import(context, item)]
     if not found:
         return
     shown = [*needed, *(item for item in found if item not in needed)][
@@ -224,7 +237,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     needing = sorted(
-        {_find_import(context, item) for item in needed},
+        {find_import(context, item) for item in needed},
         key=lambda name: (name in companions(), name),
     )
     why = (
@@ -244,6 +257,21 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     )
 
 
+def _list_edited(faults: Sequence[FileFault]) -> Iterator[Finding]:
+    """Note the files that hold another text than was installed, which may be meant."""
+    edited = [item for item in faults if item.kind == _EDITED]
+    if edited:
+        files = ", ".join(item.path for item in edited[:_SHOWN])
+        more = f" and {len(edited) - _SHOWN} more" if len(edited) > _SHOWN else ""
+        owners = " and ".join(sorted({f"{item.distribution} {item.release}" for item in edited}))
+        message = f"Not as installed, but readable: {files}{more} of {owners}."
+        evidence = tuple(
+            Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
+            for item in edited[:_SHOWN]
+        )
+        yield Finding("install-damaged", COMPATIBLE, NOTE, message, evidence)
+
+
 def _reinstall(
     items: Sequence[FileFault | InstallLeftover], context: Context, *, without_record: bool = False
 ) -> ReinstallFiles:
@@ -257,7 +285,7 @@ def _reinstall(
 
 def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[str]:
     """List the imports that show whether a reinstallation worked: the one that needs the file, else the frameworks'."""
-    needing = _find_import(context, item) if isinstance(item, FileFault) else ""
+    needing = find_import(context, item) if isinstance(item, FileFault) else ""
     loading = _list_imports(context, item.distribution)
     if needing:
         return [needing]
@@ -286,17 +314,27 @@ def _list_imports(context: Context, distribution: str) -> list[str]:
 
 
 @once
-def _find_import(context: Context, fault: FileFault) -> str:
+def find_import(context: Context, fault: FileFault) -> str:
     """Name the import that loads a file, or one in a missing folder, and dies without it: a framework's first."""
-    if fault.kind == "shortened":
+    if fault.kind in {"shortened", _EDITED}:
         return ""
+    name = fault.path.rpartition("/")[2]
+    for link in context.facts.python.link_faults.value or ():
+        if link.stops == IMPORT and link.kind == "missing-library" and link.library == name:
+            return framework_of(link.distribution) or link.distribution
     names = _list_imports(context, fault.distribution)
     return next((name for name in names if _is_needed(context, name, fault)), "")
 
 
+# The bridge to ONNX Runtime's providers for GPUs: an import on a CPU goes on without it.
+_OF_GPU = re.compile(r"_providers_\w+\.so$")
+
+
 def _is_needed(context: Context, name: str, fault: FileFault) -> bool:
+    if context.goal == "cpu" and _OF_GPU.search(fault.path):
+        return False
     # No import goes on after a SyntaxError, as some do without an optional module.
-    is_syntax_error = fault.kind == "truncated" and fault.path.endswith(".py")
+    is_syntax_error = fault.kind in {"truncated", "garbled"} and fault.path.endswith(".py")
     if not is_syntax_error and not _is_mandatory(context, name, fault):
         return False
     host = companions().get(name, name)
@@ -316,9 +354,10 @@ def _is_mandatory(context: Context, name: str, fault: FileFault) -> bool:
     Without its `__init__.py`, or with an empty one, a package can be imported: some ask for nothing that is in it.
     """
     distribution = fault.distribution
-    if framework_of(distribution) == companions().get(name, name) or distribution.startswith(
-        "nvidia-"
-    ):
+    host = companions().get(name, name)
+    if distribution.startswith("nvidia-"):  # JAX opens them once it has found a GPU
+        return context.goal == "gpu" or known_framework(host).cuda.brings_libraries
+    if framework_of(distribution) == host:
         return True
     installed = context.distributions.get(distribution)
     modules = {*(installed.modules if installed else ()), distribution.replace("-", "_")}

@@ -41,12 +41,14 @@ from envcheck.model.fixes.extensions import (
 )
 from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
 from envcheck.model.fixes.libraries import InstallSystemLibrary
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.gpu_releases import constraints_on
+from envcheck.rules.installed_files import find_import
 from envcheck.rules.judged_builds import judged_builds, package_builds
 from envcheck.rules.requirements import marker_holds, requirements_of
 from envcheck.rules.toolkit import built_for_cuda, library_name
@@ -120,6 +122,8 @@ def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
         is_consequence = fault.distribution in dead and fault.kind != "missing-name"
         if fault.kind != "damaged" and not is_consequence and not _is_damaged(context, fault):
             blamed = fault.found_in or fault.wheel or fault.found
+            if fault.wheel and _lacks_wheel(context, fault):
+                blamed = LACKS_WHEEL  # one fault, however many wheels are missing
             groups.setdefault((fault.distribution, fault.kind, blamed), []).append(fault)
     for group in groups.values():
         if _is_extension(group[0]):
@@ -130,6 +134,16 @@ def libraries_that_do_not_load(context: Context) -> Iterator[Finding]:
             yield from _missing(context, group)
         else:
             yield _lacking(context, group[0])
+
+
+def _lacks_wheel(context: Context, fault: LinkFault) -> bool:
+    """Whether a library is missing because the wheel that is required for it is not installed."""
+    return (
+        fault.kind == "missing-library"
+        and framework_of(fault.distribution) != ""
+        and not any(_is_of(name, fault.wheel) for name in context.distributions)
+        and any(_is_of(pin.name, fault.wheel) for pin in _list_pins(context, fault.distribution))
+    )
 
 
 def _is_extension(fault: LinkFault) -> bool:
@@ -234,8 +248,9 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
-    """Tell whether damaged files, which another rule reports, explain why a library is missing."""
-    damaged = {item.distribution for item in context.facts.python.file_faults.value or ()}
+    """Tell whether damaged files, which another rule calls an error, explain why a library is missing."""
+    faults = context.facts.python.file_faults.value or ()
+    damaged = {item.distribution for item in faults if find_import(context, item)}
     owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {
         fault.asked_by
     }
@@ -280,14 +295,37 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         cure = ReplaceCudaWheels((pin.name,), unmet) if is_met else InstallRequirements(unmet)
         yield _report(context, fault, message, CONFLICT, cure)
         return
-    message = f"{lost}; {required}, which is not installed."
-    framework = context.matrix.framework_of(fault.distribution) or ""
-    yield _report(
-        context,
-        fault,
+    yield _report(context, fault, *_describe_lost_wheels(context, faults, pin, unmet))
+
+
+def _describe_lost_wheels(
+    context: Context, faults: list[LinkFault], pin: _Pin, unmet: tuple[str, ...]
+) -> tuple[str, str, Fix]:
+    """Describe all wheels that a framework lacks; where it lacks more than wheels, pip brings them all."""
+    fault = faults[0]
+    sonames = tuple(dict.fromkeys(item.library for item in faults))
+    more = f" and {len(sonames) - 1} more libraries" if sonames[1:] else ""
+    verb = "are" if more else "is"
+    others = len({item.wheel for item in faults}) - 1
+    label = _label(context, pin.owner.name)
+    wheels = f"{pin.requirement}{f' and {others} more wheels' if others else ''}"
+    message = (
+        f"{_fail(context, fault)}: {posixpath.basename(fault.file)} needs {sonames[0]}{more}, which"
+        f" {verb} not found; {label} requires {wheels}, which {'are' if others else 'is'} not"
+        " installed."
+    )
+    absent = _absent_requirements(context, fault.distribution)
+    if not absent:
+        framework = context.matrix.framework_of(fault.distribution) or ""
+        return message, LACKS_WHEEL, InstallCudaLibraries(framework, unmet, are_pinned=True)
+    owner = context.distributions[fault.distribution]
+    public = owner.version.partition("+")[0]
+    bounds = constraints_on(context, owner.name, public, list(map(name_of, absent)))
+    message = f"{message} It lacks {name_of(absent[0])} and others that it requires, too."
+    return (
         message,
         LACKS_WHEEL,
-        InstallCudaLibraries(framework, unmet, are_pinned=True),
+        RestoreRequirements(f"{owner.name}=={public}", bounds, is_missing=True),
     )
 
 

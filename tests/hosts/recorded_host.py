@@ -164,6 +164,10 @@ class RecordedHost:
             path, lambda: Known(self._tree.sizes(path), Source("file", path))
         )
 
+    def list_changed(self, folder: str, since: str) -> tuple[str, ...]:
+        """Know nothing of when files changed."""
+        return ()
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve a recorded path."""
         return self._replay_call("real_path", path, "Fact[str]") or read_as_fact(

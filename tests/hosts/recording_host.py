@@ -113,6 +113,10 @@ class RecordingHost:
         """Map the names in a folder to the sizes of its files."""
         return self._keep("list_sizes", path, self._inner.list_sizes(path))
 
+    def list_changed(self, folder: str, since: str) -> tuple[str, ...]:
+        """Keep nothing of when files changed."""
+        return ()
+
     def real_path(self, path: str) -> Fact[str]:
         """Resolve every symlink."""
         return self._keep("real_path", path, self._inner.real_path(path))

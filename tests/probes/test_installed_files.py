@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, FileFault, InstallLeftover, PythonFacts, Unknown
 from envcheck.probes.environment_choice import PythonSelection
-from envcheck.probes.installed_files import judge_elf, parse_record
+from envcheck.probes.installed_files import hash_content, judge_elf, parse_record
 from envcheck.probes.python import collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import metadata
@@ -57,9 +59,47 @@ def test_a_whole_distribution_has_no_fault_and_its_headers_are_not_looked_at(sit
     assert faults(site) == []
 
 
-def test_an_edited_file_is_no_fault(site: Path) -> None:
+def test_an_edited_file_is_said(site: Path) -> None:
     (site / "torch/nn/a.py").write_text("y = 2  # edited\n", encoding="utf-8")
-    assert faults(site) == []
+    assert faults(site) == [("torch/nn/a.py", "edited")]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\0" * 6, "garbled"),
+        (b"<<<<<<< HEAD\ny = 1\n", "garbled"),
+        (b"z = 1\n", "edited"),
+        (b"y = 1\n", ""),
+    ],
+)
+def test_the_content_of_a_file_that_changed_later_is_compared(
+    site: Path, content: bytes, kind: str
+) -> None:
+    """NUL bytes of the same size, a merge marker, another text; the same text says nothing."""
+    listed = f"torch/nn/a.py,sha256={hash_content(b'y = 1' + bytes([10]))},6\n"
+    next(site.glob("torch-*/RECORD")).write_text(listed, encoding="utf-8")
+    (site / "torch/nn/a.py").write_bytes(content)
+    later = time.time() + 60
+    os.utime(site / "torch/nn/a.py", (later, later))
+    assert faults(site) == ([("torch/nn/a.py", kind)] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        ("raise SystemExit(3)\n", "raise SystemExit(3)"),
+        ("import os; os._exit(3)\n", "os._exit(3)"),
+        ("import sys\nsys.exit()\n", "sys.exit()"),
+        ("def stop():\n    raise SystemExit(3)\n", ""),
+        ("exit = 1\n", ""),
+        ("raise SystemExit(", ""),
+    ],
+)
+def test_code_that_ends_python_when_it_starts(site: Path, text: str, ending: str) -> None:
+    (site / "sitecustomize.py").write_text(text, encoding="utf-8")
+    left = known(inspect(site.parents[2]).install_leftovers)
+    assert [item.command for item in left if item.kind == "start-code"] == [ending] * bool(ending)
 
 
 def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Path) -> None:
@@ -69,7 +109,7 @@ def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Pat
         "numpy",
     )
     (site / "numpy/whole.py").write_bytes(b"x = 1\n")
-    assert faults(site) == []
+    assert faults(site) == [("numpy/whole.py", "edited")]
     (site / "numpy/whole.py").write_bytes(b"x = 1\ny")  # as no editor leaves it
     assert faults(site) == [("numpy/whole.py", "shortened")]
     (site / "numpy/cut.py").write_bytes(b"def f(a,\n")

@@ -573,3 +573,15 @@ def test_a_missing_cuda_wheel_that_importing_loads(place: str, severity: str) ->
         "dependency-conflict", context(facts(installed, distributions=(torch,)), expect="cpu")
     )
     assert [item.severity for item in report] == [severity]
+
+
+def test_lost_metadata_is_no_lost_module() -> None:
+    """numpy's folder is there, its .dist-info is not: one warning, whoever requires it."""
+    needs = {"requires": ("numpy>=1.26",)}
+    installed = (distribution("jax", "0.6.2", **needs), distribution("jaxlib", "0.6.2", **needs))
+    given = facts(
+        build("jax", "0.6.2", "jaxlib"), distributions=installed, unowned_modules=known(("numpy",))
+    )
+    (finding,) = findings("dependency-conflict", context(given, expect="cpu"))
+    assert finding.severity == "warning"
+    assert "metadata of numpy" in finding.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import Absent
+from envcheck.rules.frameworks import _rival_to_keep
 from tests.rules.factory_python import (
     UNREADABLE,
     build,
@@ -15,7 +16,6 @@ from tests.rules.factory_python import (
     found,
     known,
 )
-from tests.typed import argv
 
 UNDECIDED = [("probe-failed", "error")]
 
@@ -79,9 +79,10 @@ def duplicates(
 
 
 def test_two_owners_of_one_module() -> None:
-    assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "warning")]
+    """One release under two names is a note: nothing fails until one of them is removed."""
+    assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "note")]
     assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [
-        ("framework-duplicate-dists", "warning")
+        ("framework-duplicate-dists", "note")
     ]
     assert duplicates("tensorflow", "tensorflow-gpu", version="") == [
         ("framework-duplicate-dists", "error")
@@ -93,7 +94,7 @@ def test_two_owners_of_one_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "severity"), [("2.15.1", "warning"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")]
+    ("other", "severity"), [("2.15.1", "note"), ("2.15.1+cpu", "warning"), ("2.16.1", "error")]
 )
 def test_owners_of_two_releases_of_which_the_last_is_not_known_break_each_other(
     other: str, severity: str
@@ -160,13 +161,9 @@ def test_stubs_are_no_second_owner() -> None:
 )
 def test_what_to_install_again(version: str, expect: str, kept: str) -> None:
     other = "tensorflow-gpu" if version == "2.0.0" else "tensorflow-cpu"
-    items = (distribution(other, version), distribution("tensorflow", version))
-    owners = known({"tensorflow": (other, "tensorflow")})
-    given = context(facts(distributions=items, duplicate_owners=owners), expect=expect)
-    fix = findings("framework-duplicate-dists", given)[0].fix
-    assert fix is not None
-    assert argv(fix.actions[0])[-2:] == (other, "tensorflow")
-    assert argv(fix.actions[-1])[-1] == kept
+    items = [distribution(other, version), distribution("tensorflow", version)]
+    given = context(facts(distributions=tuple(items)), expect=expect)
+    assert _rival_to_keep(given, items) == kept
 
 
 def test_shadowing() -> None:

@@ -11,6 +11,7 @@ from envcheck.diagnosis import diagnose
 from envcheck.frameworks import all_frameworks, companions
 from envcheck.model import (
     ERROR,
+    IMPORT,
     NOT_COLLECTED,
     NOTE,
     PIP,
@@ -22,6 +23,7 @@ from envcheck.model import (
     FrameworkBuild,
     InstallLeftover,
     Known,
+    LinkFault,
     replace,
 )
 from envcheck.rules import Context, Target
@@ -319,3 +321,36 @@ def test_every_recorded_release_loads_its_own_package(name: str) -> None:
 )
 def test_a_path_is_written_as_every_python_and_build_names_it(path: str, name: str) -> None:
     assert normalize_path(path) == name
+
+
+def test_what_the_loader_asks_for_is_needed_whatever_was_recorded() -> None:
+    """A library of a release that no recorded import knows."""
+    lost = FileFault("torch", "2.13.0+cpu", "torch/lib/libnew.so", "missing", "pip")
+    link = LinkFault("torch", "missing-library", "torch/lib/libtorch.so", "libnew.so", stops=IMPORT)
+    (finding,) = findings(file_faults=known((lost,)), link_faults=known((link,)))
+    assert finding.severity == ERROR
+    assert "`import torch` needs it" in finding.message
+
+
+def test_what_was_edited_is_a_note_and_what_is_no_python_an_error() -> None:
+    edited = FileFault("torch", "2.13.0+cpu", "torch/__init__.py", "edited", "pip")
+    (note,) = findings(file_faults=known((edited,)))
+    assert (note.id, note.severity) == ("install-damaged", NOTE)
+    assert damaged("torch/__init__.py", kind="garbled").severity == ERROR
+
+
+def test_what_only_a_gpu_needs_stops_no_import_on_a_cpu() -> None:
+    """JAX without its CUDA wheels, ONNX Runtime without the bridge to its providers: both were seen to work."""
+    bridge = "onnxruntime/capi/libonnxruntime_providers_shared.so"
+    ort = (distribution("onnxruntime", "1.32.0"), distribution("numpy", "2.4.6"))
+    lost = FileFault("onnxruntime", "1.32.0", bridge, "missing", "pip")
+    (finding,) = findings(ort, file_faults=known((lost,)), gpus=Absent())
+    assert finding.severity == WARNING
+    jax = (
+        distribution("jax", "0.6.2"),
+        distribution("jaxlib", "0.6.2"),
+        distribution("nvidia-cublas-cu12", "12.8.4.1"),
+    )
+    wheel = FileFault("nvidia-cublas-cu12", "12.8.4.1", "nvidia", "missing", "pip")
+    (finding,) = findings(jax, file_faults=known((wheel,)), gpus=Absent())
+    assert finding.severity == WARNING

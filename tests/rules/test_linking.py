@@ -13,6 +13,7 @@ from envcheck.model import (
     USE,
     Distribution,
     Facts,
+    FileFault,
     Finding,
     LinkFault,
     replace,
@@ -430,3 +431,25 @@ def test_a_snapshot_without_the_fact_stays_decided(
         build("torch", "2.2.2"), distributions=(distribution("torch", "2.2.2"),), link_faults=fact
     )
     assert found("library-missing", context(given, expect="cpu")) == expected
+
+
+def test_wheels_that_are_missing_together_are_one_fault() -> None:
+    """`pip install --no-deps torch`: one block, however many libraries it takes away."""
+    given = torch(CUBLAS, replace(NCCL, kind="missing-library", symbols=(), found=""))
+    alone = tuple(item for item in known_distributions(given) if item.name == "torch")
+    python = replace(given.python, distributions=known(alone))
+    (finding,) = findings("framework-cuda-extra-missing", context(replace(given, python=python)))
+    assert "libcublas.so.12 and 1 more libraries" in finding.message
+    assert "jinja2" in finding.message
+
+
+def test_a_library_is_missing_although_a_table_does_not_know_that_an_import_needs_it() -> None:
+    """The loader's own answer is not dropped for a file that no recorded release loads."""
+    damage = FileFault("torch", "2.2.2", "torch/lib/libnew.so", "missing", "pip")
+    lost = LinkFault(
+        "torch", "missing-library", f"{LIB}/libtorch.so", "libnew.so", asked_by="torch"
+    )
+    given = torch(lost)
+    python = replace(given.python, file_faults=known((damage,)))
+    (finding,) = findings("library-missing", context(replace(given, python=python)))
+    assert finding.stops == IMPORT

@@ -62,6 +62,7 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
         "user_site_enabled": enabled,
         "folders": [{"path": path, "scope": scope} for path, scope in folders],
         "distributions": found[:LIMIT],
+        "unowned": list_unowned(folders, found)[:LIMIT],
         "truncated": len(found) > LIMIT,
     }
 
@@ -182,6 +183,23 @@ def list_pth_folders(folder):  # type: (str) -> List[str]
             ]
             found += [os.path.normpath(os.path.join(folder, path)) for path in paths]
     return found
+
+
+def list_unowned(folders, found):
+    # type: (List[Tuple[str, str]], List[Dict[str, Any]]) -> List[str]
+    """List the importable top-level modules that no metadata names: it may be lost."""
+    owned = {module for each in found for module in each["modules"]}
+    names = set()
+    for folder, scope in folders:
+        for name in list_names(folder) if scope != "path" else []:
+            stem = name.split(".")[0]
+            if stem in owned or stem in names or stem.startswith(("_", "~")):
+                continue
+            if name.endswith((".py", ".so", ".pyd")) or os.path.isfile(
+                os.path.join(folder, name, "__init__.py")
+            ):
+                names.add(stem)
+    return sorted(names)
 
 
 def read_distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[str, Any]]
