@@ -37,7 +37,7 @@ class Line:
 class Command:
     """A command as it is typed, with what it is for."""
 
-    line: str
+    line: str  # "" where the purpose says it all
     purpose: str = ""
     folded: str = ""  # on a line for each line that it writes into a file
 
@@ -82,7 +82,7 @@ class Machine:
 class Way:
     """One way to mend a finding."""
 
-    label: str  # "fix", "or"
+    label: str  # "fix (step 1)", "or"; "" for a bare command
     summary: str
     commands: tuple[Command, ...] = ()
     kind: str = ""

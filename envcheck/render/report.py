@@ -81,9 +81,7 @@ def describe_report(
         below=obtained,
         counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
         sections=(Section((Machine(tuple(machine)),)),) if machine else (),
-        findings=tuple(
-            joint.show(item, is_brief=item.severity == NOTE and not verbose) for item in shown
-        ),
+        findings=tuple(_show_all(shown, joint, verbose=verbose)),
         closing=joint.closing,
         steps=describe_steps(report),
         rules=list_rules(list_judged(report)),
@@ -92,6 +90,33 @@ def describe_report(
         date=snapshot.taken_at if snapshot else "",
         is_verbose=verbose,
     )
+
+
+_LONGEST_COMMAND = 4  # lines of a command, without -v
+
+
+def _show_all(found: list[Finding], joint: JointPlan, *, verbose: bool) -> Iterator[Shown]:
+    for item in found:
+        if verbose:
+            yield joint.show(item)
+            continue
+        shown = joint.show(item, is_brief=item.severity == NOTE)
+        ways = shown.fix if shown.here is None else shown.here
+        yield replace(shown, here=tuple(map(_shorten, range(len(ways)), ways)))
+
+
+def _shorten(number: int, way: Way) -> Way:
+    """Leave the commands of all but the fix and one alternative, and long scripts, to -v."""
+    if number > 1 and way.commands:
+        return replace(way, summary=f"{way.summary.rstrip(':.')} (-v shows how).", commands=())
+    commands = []
+    for command in way.commands:
+        lines = command.typed.count("\n") + 1
+        if lines > _LONGEST_COMMAND:
+            purpose = command.purpose or "Paste a script"
+            command = Command("", f"{purpose.rstrip('.')}: {lines} lines, which -v shows.")  # noqa: PLW2901
+        commands.append(command)
+    return replace(way, commands=tuple(commands))
 
 
 def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
@@ -182,13 +207,15 @@ class JointPlan:
         self._system, self._fix_command = report.system, fix_command
         self._steps = report.steps if is_numbered and _has_several_fixes(report) else ()
         wrong = {item.id for item in report.findings if item.severity != NOTE}
-        wanted = [step.action for step in report.steps if wrong & {*step.resolves}]
+        steps = [step for step in report.steps if wrong & {*step.resolves}]
+        wanted = [step.action for step in steps]
         self._next = () if wanted else _list_installing(report.findings)
         self._ends_with_fix = bool(fix_command and wanted) and changes_environment(wanted[0])
-        self.closing = self._close(wanted)
+        is_alone = len({step.resolves[0] for step in steps}) == 1
+        self.closing = self._close([] if is_alone and not self._ends_with_fix else wanted)
 
     def _close(self, wanted: list[Action]) -> Section | None:
-        """Show the command to type first; None where nothing is wrong."""
+        """Show what to type first; None where nothing is wrong, or one finding shows it all."""
         if self._next:
             return Section(tuple(map(self._type, self._next)), Line("Next:"))
         if not wanted:
@@ -210,7 +237,8 @@ class JointPlan:
         if is_brief:
             installing = _list_installing((finding,))
             ways = (Way("", "", tuple(map(self._type, installing))),)
-            return replace(shown, here=ways, is_said=bool(installing) and bool(self._next))
+            # a later step while something is wrong, else the next one
+            return replace(shown, here=ways, is_said=bool(installing))
         if self._steps:
             return replace(shown, here=self._share(finding, shown.fix))
         return shown
@@ -222,7 +250,7 @@ class JointPlan:
             number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves
         }
         label = "fix"
-        if own and len(self._steps) > 1:
+        if own and len(own) < len(self._steps):
             label += f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})"
         if not fix:
             if own:

@@ -36,7 +36,7 @@ from envcheck.render.document import (
 
 Written: TypeAlias = "Line | Table"
 _BLANK = Line("")
-_EVIDENCE = 3  # of a finding, without -v
+_EVIDENCE = 2  # of a finding, without -v
 
 
 def print_document(document: Document, *, color: bool, stream: TextIO | None = None) -> None:
@@ -123,7 +123,8 @@ def _write_commands(commands: tuple[Command, ...]) -> Iterator[Line]:
     for command in commands:
         if command.purpose:
             yield Line(command.purpose, "  # ", "dim")
-        yield Line(command.typed, "  $ ", "bold")
+        if command.line:
+            yield Line(command.typed, "  $ ", "bold")
 
 
 def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
