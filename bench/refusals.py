@@ -234,7 +234,7 @@ def _list_files(cell: Cell, matrix: Matrix, fitting: list[_Fitting]) -> Iterator
 
 def _build_fault(cell: Cell, matrix: Matrix, build: FrameworkRelease) -> str:
     """Say what keeps a CUDA build from the machine; "" for nothing."""
-    if build.local and not build.compute_capabilities:
+    if matrix.framework_of(build.distribution) and not build.compute_capabilities:
         return "nothing states its GPU code: what is not known is not planned"
     own = Version(CAPABILITIES[cell.gpu])
     toolkits = [

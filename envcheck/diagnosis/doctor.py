@@ -21,7 +21,6 @@ from envcheck.model import (
 )
 from envcheck.rules import Context, Target
 from envcheck.rules.catalogue import rank_findings
-from envcheck.rules.imports import is_unexplained_death
 
 if TYPE_CHECKING:
     from envcheck.matrix import Matrix
@@ -97,14 +96,17 @@ class Doctor:
 
     def _explain_deaths(self, report: Report, context: Context) -> Report:
         """Put before each import that died the cause that its traceback shows, where the rules name none."""
+        tried = context.facts.python.imports.value
+        if not tried or self.explain is None:
+            return report
+        from envcheck.rules.imports import is_unexplained_death  # 1 ms; few reports hold imports
+
         dead = {
             item.about.distribution: item for item in report.findings if is_unexplained_death(item)
         }
-        if not dead or self.explain is None:
+        if not dead:
             return report
-        printed = {
-            test.distribution: test.printed for test in context.facts.python.imports.value or ()
-        }
+        printed = {test.distribution: test.printed for test in tried}
         untried = replace(context.facts, python=replace(context.facts.python, imports=NOT_STATED))
         findings = list(report.findings)
         for name, death in dead.items():

@@ -18,6 +18,7 @@ class CudaUse:
     # CUDA major -> NVIDIA's wheels of the libraries that it opens
     wheels: Mapping[str, Sequence[str]] = {}
     needs_gpu: bool = False  # it has no way to compute on the CPU
+    compiles_kernels: bool = False  # where they run, with its CUDA: it holds no GPU code
     ptx_means_code: bool = False  # "compute_80" of its build info stands for machine code, too
     needs_libdevice: bool = False  # XLA looks for NVIDIA's libdevice outside the wheel
     runs_ptxas: bool = False  # XLA starts ptxas

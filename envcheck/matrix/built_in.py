@@ -13,7 +13,7 @@ from typing import Any
 from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import read_data
 from envcheck.matrix.companions import companion_sections
-from envcheck.matrix.folding import group_lines, unfold_release
+from envcheck.matrix.folding import group_lines, unfold
 
 SCHEMA_ID = "envcheck/matrix/1"  # of a document in memory, and of a user's file
 # Section of a document -> levels of tables above its rows.
@@ -144,6 +144,14 @@ def _open_releases(section: str, read_file: Callable[[str], dict[str, Any]]) -> 
     except FileNotFoundError:  # a package whose first refresh is still to come
         held = []
     lines = group_lines(held[section] if isinstance(held, dict) else held)
+    unfolded: dict[int, list[dict[str, Any]]] = {}  # by the identity of a line
+
+    def rows_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+        # They are the same for each of its releases.
+        if id(line) not in unfolded:
+            first = {**line, "releases": line["releases"][:1]}
+            unfolded[id(line)] = [row for _, row in unfold(first)]
+        return unfolded[id(line)]
 
     def find_evidence(release: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
         rows = read_file(evidence_file(section))["rows"][release]
@@ -154,7 +162,8 @@ def _open_releases(section: str, read_file: Callable[[str], dict[str, Any]]) -> 
         )
 
     def read_release(release: str) -> list[BuiltInRow]:
-        rows = unfold_release(release, lines[release])
+        rows = [row for line in lines[release] for row in rows_of(line)]
+        rows.sort(key=lambda row: (row["distribution"], row["platform"]))
         return [BuiltInRow(row, partial(find_evidence, release, row)) for row in rows]
 
     return LazyTable(lambda: lines, read_release)

@@ -82,7 +82,7 @@ class Matrix:
         self._listed: dict[tuple[str, str | None], tuple[FrameworkRelease, ...]] = {}
         self._of_companion: dict[str, tuple[FrameworkRelease, ...]] = {}
         self._all_problems: dict[str, tuple[KnownProblem, ...]] = {}
-        self._shared: dict[str, Mapping[str, list[Cells]]] = {}
+        self._versions_of: dict[str, Mapping[str, list[Cells]]] = {}
 
     @property
     def checked(self) -> str:
@@ -110,22 +110,25 @@ class Matrix:
 
     def _releases_of(self, framework: str) -> Mapping[str, list[Cells]]:
         """Map the versions of a framework to their rows; a section that several share holds those of each."""
+        if framework not in self._versions_of:
+            self._versions_of[framework] = self._read_versions(framework)
+        return self._versions_of[framework]
+
+    def _read_versions(self, framework: str) -> Mapping[str, list[Cells]]:
         table, section = self._document["releases"], _section_of(framework)
         if section == framework or section not in table:
             versions: Mapping[str, list[Cells]] = table.get(framework, {})
             return versions
-        if framework not in self._shared:
-            owned = identity(framework).distributions
-            rows = {
-                version: [
-                    _with_code_of_library(row, table[section])
-                    for row in rows
-                    if row["distribution"] in owned
-                ]
-                for version, rows in table[section].items()
-            }
-            self._shared[framework] = {version: held for version, held in rows.items() if held}
-        return self._shared[framework]
+        owned = identity(framework).distributions
+        shared = {
+            version: [
+                _with_code_of_library(row, table[section])
+                for row in rows
+                if row["distribution"] in owned
+            ]
+            for version, rows in table[section].items()
+        }
+        return {version: held for version, held in shared.items() if held}
 
     def judged(self) -> tuple[str, ...]:
         """List the frameworks, then the companions that are planned and judged like one."""
@@ -509,9 +512,10 @@ class Matrix:
 
     def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
         """Build a row from its cells and its key. Raises TypeError for an unknown cell."""
-        held = {name: value for name, value in cells.items() if name not in EVIDENCE}
         values = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in held.items()
+            name: tuple(value) if value.__class__ is list else value
+            for name, value in cells.items()
+            if name not in EVIDENCE
         }
         values["citations"] = DeferredCitations(lambda: self._cite(cells["citations"]))
         if isinstance(cells.get("proof"), str):

@@ -53,6 +53,7 @@ from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
+from envcheck.rules.gpu_architecture import is_unread
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.row_judge import is_refused_for_gpu
@@ -60,7 +61,6 @@ from envcheck.rules.row_judge import is_refused_for_gpu
 # what loader paths set by the environment's activation resolve
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
-_UNREAD = 2  # releases of which nothing states the code: the newest and the one before it
 _PLAN_SOURCE = Source("override", "what the plan installs")
 
 
@@ -90,9 +90,9 @@ class CandidateJudgement:
         )
 
     @property
-    def unread(self) -> tuple[Finding, ...]:
-        """List the notes on GPUs for which nothing states whether it has code."""
-        return tuple(item for item in self.warnings if item.id == "release-unknown")
+    def is_unread(self) -> bool:
+        """Return whether nothing states which GPUs it has code for."""
+        return any(map(is_unread, self.doubts))
 
 
 class Judge:
@@ -140,18 +140,11 @@ class Judge:
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
         if only and not judgement.errors:
             judgement = self._releases.judge(candidate.targets, self._facts[brought])
-        # Which builds a framework's own index has is documented at best: what they hold is not left
-        # open, too.
-        unread = (
-            item
-            for item in judgement.warnings
-            if item.id == "release-unknown" and candidate.row.local
-        )
         return CandidateJudgement(
             candidate,
             source,
             tuple(item for item in judgement.errors if not _is_resolved(item, source)),
-            (*(item for item in judgement.doubts if not _is_resolved(item, source)), *unread),
+            tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
             tuple(
                 item
                 for item in judgement.warnings
@@ -241,34 +234,23 @@ def choose(
 
     `is_possible` does so before anything is matched that comes beside a release.
 
-    Of a release's builds, one that serves all GPUs goes before a better one that does not. If
-    nothing states which GPUs a build has code for, a build of this release or the one before that
-    is known to serve them goes first. If none is compatible, a release follows whose error a step
-    of the plan resolves, then one that could not be judged fully. Without `explains` nothing says
-    why there is none.
+    Of a release's builds, one that serves all GPUs goes before a better one that does not. One of
+    which nothing states the GPU code is never taken. If none is compatible, a release follows whose
+    error a step of the plan resolves, then one that could not be judged fully. Without `explains`
+    nothing says why there is none.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
-    unread: list[CandidateJudgement] = []
     for judgement in judgements(judge, request, installer, admits, is_possible):
         if partly and judgement.candidate.row.version != partly.candidate.row.version:
             break
-        if unread and len({item.candidate.row.version for item in (*unread, judgement)}) > _UNREAD:
-            break
         if judgement.is_compatible and not judgement.resolved:
-            if judgement.unread and not judgement.unserved_gpus:
-                unread.append(judgement)
-            elif not judgement.unserved_gpus:
+            if not judgement.unserved_gpus:
                 return Choice(request, judgement, tuple(map(_rejection, rejected)))
-            else:
-                partly = partly or judgement
+            partly = partly or judgement
         rejected.append(judgement)
-    possible = [
-        item
-        for item in rejected
-        if not item.errors and not (item.unread and item.candidate.row.local)
-    ]
-    ranked = [*unread[:1], partly, *(item for item in possible if item.is_compatible), *possible]
+    possible = [item for item in rejected if not item.errors and not item.is_unread]
+    ranked = [partly, *(item for item in possible if item.is_compatible), *possible]
     for best in filter(None, ranked):
         return Choice(request, best, tuple(map(_rejection, rejected[: rejected.index(best)])))
     if not explains:
@@ -403,7 +385,7 @@ def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:
     against = (*judgement.errors, *judgement.doubts, *judgement.resolved)
-    reasons = (*against, *judgement.unserved_gpus, *judgement.unread)
+    reasons = (*against, *judgement.unserved_gpus)
     return Rejected(judgement.candidate.label, reasons[0].id, reasons[0].message)
 
 

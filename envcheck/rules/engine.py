@@ -44,7 +44,6 @@ from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpus import cuda_starts
 from envcheck.rules.headline import write_headline
-from envcheck.rules.imports import tried_imports, weigh_imports
 from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.wanted_releases import wanted_releases
@@ -81,7 +80,11 @@ def find(
     undecided = run.undecided()
     found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
     findings = [*found, *undecided, *_list_left_out()]
-    if (only and DEATH not in only) or not tried_imports(context):
+    if not context.facts.python.imports.value or (only and DEATH not in only):
+        return findings, run.checked
+    from envcheck.rules.imports import tried_imports, weigh_imports  # 1 ms
+
+    if not tried_imports(context):
         return findings, run.checked
     return weigh_imports(context, findings), {*run.checked, DEATH}
 

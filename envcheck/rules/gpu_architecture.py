@@ -27,6 +27,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
+from envcheck.model.fixes import Advise
 from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.model.fixes.hardware import (
     AvoidReportedFailure,
@@ -349,7 +350,7 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
             "wheels for Arm are made for servers, and nothing states that they have code for this"
             " module",
         )
-    return Verdict(UNREAD)
+    return Verdict(NATIVE if build.traits.cuda.compiles_kernels else UNREAD)
 
 
 def _reason(build: Build) -> Unknown:
@@ -473,10 +474,25 @@ def _slow_or_unread(
                 f"Neither the files of {build.label} nor the matrix state which GPUs it has code"
                 f" for; its CUDA supports {gpu_name(item.gpu)}."
             )
+            # What is installed can be tried. Nobody is told to install what is not known to work.
             yield Finding(
-                "release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item)
+                "release-unknown",
+                UNDETERMINED,
+                NOTE if build.installed else ERROR,
+                message,
+                _evidence(context, build, item),
+                about=About(build.framework, build.distribution),
+                cure=None if build.installed else Advise(_CHOOSE_ANOTHER),
             )
             return
+
+
+_CHOOSE_ANOTHER = "Choose a release or build whose GPU code is known."
+
+
+def is_unread(finding: Finding) -> bool:
+    """Return whether a finding says that nothing states which GPUs a build has code for."""
+    return finding.id == "release-unknown" and bool(finding.about.distribution)
 
 
 def _find_known_problem(

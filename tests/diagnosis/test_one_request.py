@@ -15,10 +15,13 @@ import pytest
 
 from envcheck import api
 from envcheck.cli import mcp
+from envcheck.frameworks import identity
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
+    UNDETERMINED,
     Absent,
+    FrameworkRelease,
     Known,
     Report,
     Snapshot,
@@ -28,6 +31,8 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules import Context
+from envcheck.rules.builds import rows_by_extra
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import NAMES, matrix, snapshot_of
 
 REFUSED, WORKS, FAILS, BLOCKED = "refused", "works", "fails", "blocked"
@@ -191,6 +196,60 @@ def test_cuda_of_an_extra_gets_one_answer_without_a_gpu(
             wrong.append((name, answers))
     assert without_gpu
     assert not wrong
+
+
+UNREAD = [
+    part
+    for name in matrix().judged()
+    if not identity(name).cuda.compiles_kernels
+    for build in matrix().builds(name)
+    for part in rows_by_extra(build)
+    if part.cuda_build and not part.compute_capabilities
+]
+
+
+def test_builds_whose_code_nobody_read_are_few() -> None:
+    """Those of PyTorch's own index, which was not read, and of TensorFlow for macOS."""
+    places = {(build.framework, build.platform) for build in UNREAD}
+    assert places == {
+        ("torch", "win_amd64"),
+        ("torch", "linux_aarch64"),
+        ("tensorflow", "macosx_x86_64"),
+    }
+
+
+@pytest.mark.parametrize(
+    "build",
+    UNREAD,
+    ids=lambda build: f"{build.distribution}-{build.build_version}-{build.platform}",
+)
+def test_a_build_whose_code_nobody_read_is_undetermined_for_all(build: FrameworkRelease) -> None:
+    """No build takes the code of another platform, nor is one taken for the sake of its CUDA.
+
+    TensorFlow for macOS also lacks the CUDA of the system: the doctor says that first.
+    """
+    text = f"{build.distribution}=={build.build_version}"
+    is_torch = build.framework == "torch"
+    driver, gpu = ("610.47.04", "9.0") if is_torch else ("", "6.1")
+    glibc = "2.39" if build.platform.startswith("linux") else ""
+    described = Description(build.pythons[-1], driver, (gpu,), glibc, build.platform)
+    facts = planned_facts(None, described, matrix(), expects_gpu=True)
+    machine = replace(snapshot_of("a100-driver-525-runs-cuda-12.6"), facts=facts)
+    report = api.doctor(snapshot=machine, requirements=text, expect="gpu").report
+    planned = api.plan(text, snapshot=machine, expect="gpu")
+    unread = [item for item in report.findings if item.id == "release-unknown"]
+    assert [item.severity for item in unread] == [ERROR]
+    assert report.verdict == (UNDETERMINED if is_torch else INCOMPATIBLE)
+    assert (planned.plan.releases, planned.verdict) == ((), UNDETERMINED)
+    assert [(item.finding, item.why) for item in planned.plan.rejected] == [
+        ("release-unknown", unread[0].message)
+    ]
+
+
+def test_a_package_that_compiles_its_kernels_holds_no_code_to_read() -> None:
+    machine = without_frameworks("a100-driver-525-runs-cuda-12.6")
+    (release,) = api.plan("numba-cuda", snapshot=machine).plan.releases
+    assert (release.requirement, release.warnings) == ("numba-cuda[cu12]==0.30.4", ())
 
 
 @pytest.mark.parametrize("seed", range(6))

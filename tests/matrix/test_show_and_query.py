@@ -356,10 +356,10 @@ def test_query_says_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> Non
         "--python",
         "2.7",
     ]
-    document = rows(capsys, *asked)
+    document = rows(capsys, *asked, code=3)
     assert all("which GPUs it has code for" in row["why"][0] for row in document["rows"])
-    # as the doctor judges it, its CUDA knows the GPU
-    assert {row["fit"] for row in document["rows"]} == {"compatible"}
+    # as the doctor and the plan judge it, although its CUDA knows the GPU
+    assert {row["fit"] for row in document["rows"]} == {"undetermined"}
 
 
 def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,7 +416,8 @@ def test_query_with_half_a_driver_release_is_undetermined(
 
 
 def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]) -> None:
-    document = rows(capsys, "query", "--gpu", "GeForce GT 730", "--framework", "tensorflow")
+    asked = ["query", "--gpu", "GeForce GT 730", "--framework", "tensorflow"]
+    document = rows(capsys, *asked, code=3)
     assert any(
         "not every GPU of that name" in why for row in document["rows"] for why in row["why"]
     )

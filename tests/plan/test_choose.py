@@ -257,12 +257,6 @@ def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
     assert [change.what for change in plan.changes][-1] == "a build for the CPU"
 
 
-def test_code_that_nothing_tells_of_is_said() -> None:
-    arm = machine(gpu="9.0", driver="580.65.06", platform="linux_aarch64", python="3.12")
-    (note,) = chosen(planned("cupy-cuda12x==13.6.0", on=arm)).warnings
-    assert (note.id, note.severity) == ("release-unknown", "note")
-
-
 def test_cuda_wheels_that_need_a_newer_libc_than_the_framework_are_known() -> None:
     """JAX's own plugin runs on glibc 2.17, the cuDNN it asks for does not."""
     on = machine("3.11", "535.104.05", "8.0", glibc="2.17")
@@ -367,7 +361,6 @@ def test_a_build_with_known_code_goes_before_one_of_which_nothing_states_it() ->
     release = chosen(planned("torch<2.16", on=windows))
     assert release.requirement == "torch==2.14.1+cu132"
     assert release.rejected[0].finding == "release-unknown"
-    # what is not known of PyTorch's own builds is not planned
     pinned = planned("torch==2.15.0", on=windows)
     assert (pinned.releases, {item.finding for item in pinned.rejected}) == (
         (),

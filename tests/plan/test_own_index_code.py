@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.matrix.load import load_matrix
-from envcheck.model import UNDETERMINED, FrameworkRelease
-from envcheck.plan.build import verdict_on
 from envcheck.rules.described_machine import Description
 from tests.plan.machines import V100, chosen, machine, planned
 
@@ -101,26 +98,6 @@ def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that()
     plan = planned("torch==2.9.0+cu128", on=machine("3.12", "581.15", "8.8", "win_amd64"))
     (rejected,) = plan.rejected
     assert rejected.why.endswith("(built with CUDA 12.8). CUDA 13.0 is the first that supports it.")
-
-
-UNREAD = [
-    build
-    for build in load_matrix().builds("torch")
-    if build.local and build.cuda_build and not build.compute_capabilities
-]
-
-
-@pytest.mark.parametrize(
-    "build", UNREAD, ids=lambda build: f"{build.build_version}-{build.platform}"
-)
-def test_a_build_whose_code_is_not_stated_for_its_platform_is_not_planned(
-    build: FrameworkRelease,
-) -> None:
-    """No build takes the code of the same release for another platform, nor is one planned for the sake of its CUDA."""
-    on = machine(build.pythons[-1], "610.47.04", "9.0", build.platform)
-    plan = planned(f"torch=={build.build_version}", on=on)
-    assert (plan.releases, [item.finding for item in plan.rejected]) == ((), ["release-unknown"])
-    assert verdict_on(plan) == UNDETERMINED
 
 
 def test_another_build_is_planned_in_place_of_one_whose_code_is_not_stated() -> None:
