@@ -56,7 +56,7 @@ def settled(room: Room, before: str, resumed: str, *, was_there: bool) -> str:
 def after_kill(room: Room, delay: float, before: str, *, was_there: bool) -> str:
     """Kill an installation after `delay` seconds, wait for its guard, and have --resume say what is there."""
     from envcheck.host.file_changes import lock_file
-    from envcheck.install.journal import place_of
+    from envcheck.install.places import place_of
 
     process = started(room)
     time.sleep(delay)

@@ -211,7 +211,8 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
 def kill_once(stock: Path, folder: Path, delay: float, place_file: str) -> tuple[str, str]:
     """Kill one installation after `delay` seconds; return what the environment holds and what the journal says."""
     from envcheck.host.file_changes import copy_tree, lock_file
-    from envcheck.install.journal import Journal, place_of
+    from envcheck.install.journal import Journal
+    from envcheck.install.places import place_of
     from tests.install.wheels import held_by, tree_hash
 
     environment = folder / place_file

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.install_faults import GIVES_UP, environment, lines_of, make_stock, wait_for
 from bench.install_into import ENVCHECK, NO_INDEX, left, start
-from envcheck.install.journal import place_of
+from envcheck.install.places import place_of
 from tests.fakes.gpu_host import entering
 from tests.fakes.machine import GpuHost
 from tests.fakes.stage import stage

@@ -25,7 +25,8 @@ from pathlib import Path
 
 from bench.install_into import ENVCHECK, NO_INDEX, ROOT, start
 from envcheck.host.file_changes import lock_file
-from envcheck.install.journal import STEP, Journal, Place, place_of
+from envcheck.install.journal import STEP, Journal
+from envcheck.install.places import Place, place_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 GIVES_UP = 300  # seconds

@@ -179,7 +179,7 @@ def left(
 ) -> str:
     """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
     from envcheck.host.file_changes import lock_file
-    from envcheck.install.journal import MARKER, place_of
+    from envcheck.install.places import MARKER, place_of
     from tests.install.wheels import tree_hash
 
     place = place_of(folder / "env")

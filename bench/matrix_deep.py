@@ -17,7 +17,7 @@ from pathlib import Path
 
 from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.deep import apply_binaries
+from envcheck.matrix.refresh.binary_cells import apply_binaries
 from envcheck.matrix.refresh.files import save_document
 from envcheck.matrix.refresh.index import Wheel
 from envcheck.matrix.refresh.reader import Cache, Reader

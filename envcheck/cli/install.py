@@ -30,18 +30,9 @@ from envcheck.diagnosis.doctor import Doctor
 from envcheck.host.file_changes import measure_tree
 from envcheck.host.local import LocalHost
 from envcheck.install.installation import InstallPlan, InstallRequest, plan_installation
-from envcheck.install.journal import (
-    DEFAULT_FOLDERS,
-    STARTED,
-    Journal,
-    Place,
-    changed_since,
-    find_place,
-    find_resumable,
-    find_undoable,
-    place_of,
-    unsettled,
-)
+from envcheck.install.journal import STARTED, Journal
+from envcheck.install.places import DEFAULT_FOLDERS, Place, find_place, find_resumable, place_of
+from envcheck.install.settlement import changed_since, find_undoable, unsettled
 from envcheck.install.transaction import (
     before_any_change,
     remove_kept,
@@ -67,7 +58,7 @@ from envcheck.plan.build import verdict_on
 from envcheck.plan.requests import check_folder
 from envcheck.probes.environment_choice import find_project_environment
 from envcheck.render.plan import plan_document, render_install_json
-from envcheck.smoke.session import headline_of, verdict_of
+from envcheck.smoke.findings import headline_of, verdict_of
 
 
 def _default_folder(installer: str) -> str:

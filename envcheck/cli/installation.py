@@ -20,7 +20,7 @@ from envcheck.cli import common
 from envcheck.cli.common import ProgressLine, UserError
 from envcheck.host.system import list_programs_in
 from envcheck.install.installers import installer_of
-from envcheck.install.journal import Place, type_line
+from envcheck.install.places import Place, type_line
 from envcheck.install.preflight import is_root
 from envcheck.install.transaction import Transaction
 from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass

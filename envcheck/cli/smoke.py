@@ -38,21 +38,18 @@ from envcheck.probes.collection import Redactor
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.gpus import collect_gpus
 from envcheck.render.formats import FORMATS
+from envcheck.smoke.devices import DeviceChoice, DeviceError, choose_devices
+from envcheck.smoke.events import LEVELS
+from envcheck.smoke.findings import Explain, verdict_of
 from envcheck.smoke.runner import TEMPORARY, Task, default_limits, list_jobs, run_jobs
 from envcheck.smoke.session import (
     DRIVER,
-    LEVELS,
-    DeviceChoice,
-    DeviceError,
-    Explain,
     Job,
     Run,
     Session,
     Subject,
-    choose_devices,
     hidden_folders,
     installed_frameworks,
-    verdict_of,
 )
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target
 from envcheck.rules.catalogue import catalogue, rank_findings
-from envcheck.smoke.session import UNEXPLAINED, Session, findings_of, headline_of, verdict_of
+from envcheck.smoke.findings import UNEXPLAINED, findings_of, headline_of, verdict_of
+from envcheck.smoke.session import Session
 
 _OF_A_GPU = ("hardware", "driver")  # layers that a computation on the CPU does without
 

@@ -21,8 +21,8 @@ from envcheck.install.installers import (
     installer_of,
     with_reachable_indexes,
 )
-from envcheck.install.journal import MARKER, place_of
 from envcheck.install.judgement import FixedEnvironment
+from envcheck.install.places import MARKER, place_of
 from envcheck.install.transaction import Transaction, Watch, settle_earlier
 from envcheck.model import (
     COMPATIBLE,

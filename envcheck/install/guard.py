@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from envcheck.host.file_changes import FileLockedError, lock_file
 from envcheck.host.guard import LEFT, end_last_program, is_recovery_needed
 from envcheck.host.process import ignore_signals
-from envcheck.install.journal import ChangeError, Journal, Place, place_of, settle
+from envcheck.install.journal import Journal
+from envcheck.install.places import Place, place_of
+from envcheck.install.replacement import ChangeError
+from envcheck.install.settlement import settle
 
 # seconds until a killed process's lock is free, and what it had begun has let go of its files
 _PATIENCE = 10.0

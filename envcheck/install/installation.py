@@ -20,8 +20,8 @@ from envcheck.install.installers import (
     installer_of,
     with_reachable_indexes,
 )
-from envcheck.install.journal import Place, type_line
 from envcheck.install.judgement import PlannedEnvironment, Smoke
+from envcheck.install.places import Place, type_line
 from envcheck.install.preflight import describe_closed_index
 from envcheck.install.transaction import Transaction
 from envcheck.model import (

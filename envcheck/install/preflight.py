@@ -23,7 +23,7 @@ from envcheck.host.pip_settings import (
     read_pip_settings,
 )
 from envcheck.host.prerequisites import find_program, has_output, is_working_python
-from envcheck.install.journal import MARKER, Place
+from envcheck.install.places import MARKER, Place
 from envcheck.model import (
     CONDA,
     PIP,

@@ -30,23 +30,20 @@ from envcheck.install.journal import (
     STARTED,
     STEP,
     VERIFYING,
-    BrokenJournalError,
-    ChangeError,
     Journal,
-    Place,
+    new_identity,
+)
+from envcheck.install.places import Place, resume_line
+from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.install.replacement import (
+    ChangeError,
     begin,
     commit,
-    find_undoable,
-    new_identity,
-    newest,
     put_in_place,
     restore,
-    resume_line,
-    settle,
-    unsettled,
     warn_on_activation,
 )
-from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.install.settlement import BrokenJournalError, find_undoable, newest, settle, unsettled
 from envcheck.model import (
     CONDA,
     INSTALLED,

@@ -17,7 +17,7 @@ from envcheck.model import (
     collect_tried,
 )
 from envcheck.probes.driver_libraries import find_driver_libraries
-from envcheck.probes.gpus import collect_gpus, parse_information
+from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.nvml import (
     make_error_fact,
     make_field_fact,
@@ -26,6 +26,7 @@ from envcheck.probes.nvml import (
     query_nvml,
     to_count,
 )
+from envcheck.probes.pci import parse_information
 
 
 def find_nvml(host: Host) -> Fact[str]:

@@ -35,7 +35,7 @@ _KEPT = 50  # faults of one distribution
 _COPIED = 200  # files of one distribution that changed after its installation
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
-_MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/journal.py writes them
+_MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/places.py names them
 _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 

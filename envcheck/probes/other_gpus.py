@@ -18,8 +18,10 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.probes.gpus import REG, WSL_DEVICE, WSL_DRIVERS, PciDevice, find_pci_name, scan_pci
-from envcheck.probes.host import read_cpu
+from envcheck.probes.cpu import read_cpu
+from envcheck.probes.gpus import WSL_DEVICE
+from envcheck.probes.pci import PciDevice, find_pci_name, scan_pci
+from envcheck.probes.windows_gpus import REG, WSL_DRIVERS
 
 _ACCELERATORS = "0x1200"  # PCI class "processing accelerator": AMD's Instinct MI300 and newer
 

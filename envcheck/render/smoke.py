@@ -19,22 +19,11 @@ from envcheck.model import (
 from envcheck.render.document import Check, Document, Line, Section, Table
 from envcheck.render.json_contracts import document_text, finding_document, schema_keys
 from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
-from envcheck.smoke.session import (
-    CPU,
-    CRASHED,
-    HUNG,
-    PASSED,
-    RAISED,
-    SKIPPED,
-    Device,
-    Result,
-    Run,
-    Session,
-    headline_of,
-    list_asked,
-    proven_gpus,
-    verdict_of,
-)
+from envcheck.smoke.devices import CPU, Device
+from envcheck.smoke.events import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
+from envcheck.smoke.findings import headline_of, proven_gpus, verdict_of
+from envcheck.smoke.placements import list_asked
+from envcheck.smoke.session import Run, Session
 
 
 def render_smoke_json(session: Session) -> str:

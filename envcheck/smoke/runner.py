@@ -21,30 +21,20 @@ from envcheck.host.limits import (
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
 from envcheck.model import dataclass, replace
-from envcheck.smoke.session import (
-    CPU,
-    CPU_DEVICE,
+from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, all_together
+from envcheck.smoke.events import (
     CRASHED,
-    DRIVER,
     HUNG,
     MARK,
     OUT_OF_MEMORY,
     RAISED,
-    Device,
-    Explain,
-    Job,
-    Placement,
     Result,
-    Run,
     ScriptEvents,
-    Subject,
-    all_together,
-    judge_placements,
     parse_events,
-    parse_placements,
-    with_findings,
-    worst,
 )
+from envcheck.smoke.findings import Explain, with_findings
+from envcheck.smoke.placements import Placement, judge_placements, parse_placements
+from envcheck.smoke.session import DRIVER, Job, Run, Subject, worst
 
 _GIB = 1 << 30
 # Signal, or Windows' status -> (what it means, the finding it points to).

@@ -21,7 +21,9 @@ from envcheck.cli.smoke_causes import CauseFinder
 from envcheck.matrix import load_matrix
 from envcheck.model import Facts, Finding
 from envcheck.rules import Context
-from envcheck.smoke.session import Job, Result, Subject, with_findings
+from envcheck.smoke.events import Result
+from envcheck.smoke.findings import with_findings
+from envcheck.smoke.session import Job, Subject
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost

@@ -15,8 +15,9 @@ from envcheck.host.local import LocalHost
 from envcheck.model import FrameworkBuild
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.python import collect_python
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
 from envcheck.smoke.runner import Task, run_job
-from envcheck.smoke.session import CPU_DEVICE, GPU, Device, Job, Subject
+from envcheck.smoke.session import Job, Subject
 from tests.known import known
 from tests.matrix.documents import document
 from tests.needs import framework_python

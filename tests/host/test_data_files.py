@@ -29,7 +29,7 @@ from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
 from envcheck.plan.data import conda_builds_data, plan_data
-from envcheck.probes.gpus import JetsonTable
+from envcheck.probes.jetson import JetsonTable
 from envcheck.probes.linking import Linking
 from envcheck.remedies.hardware import XidTable
 from envcheck.rules.catalogue import catalogue

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envcheck.cli.installation import InstallProgress
-from envcheck.install.journal import NEW, OLD, place_of
+from envcheck.install.places import place_of
+from envcheck.install.settlement import NEW, OLD
 from envcheck.install.transaction import Transaction
 from envcheck.model import INSTALLED, Outcome, Plan, Step, UserError
 from envcheck.plan.verify import find_uv

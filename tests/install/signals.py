@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envcheck.host.file_changes import copy_tree, lock_file
-from envcheck.install.journal import Journal, newest, place_of
+from envcheck.install.journal import Journal
+from envcheck.install.places import place_of
+from envcheck.install.settlement import newest
 from tests.install.wheels import (
     PARTS,
     held_by,

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.install.journal import MARKER, Journal, begin, commit, place_of, put_in_place
+from envcheck.install.journal import Journal
+from envcheck.install.places import MARKER, place_of
+from envcheck.install.replacement import begin, commit, put_in_place
 from envcheck.model import UserError
 from tests.install.conftest import memory_folder
 from tests.install.wheels import make_environment_with_pip, make_wheel, site_packages, tree_hash

@@ -19,8 +19,8 @@ from envcheck.cli.group import run
 from envcheck.install import installation
 from envcheck.install.installation import InstallPlan, InstallRequest, plan_installation
 from envcheck.install.installers import with_reachable_indexes
-from envcheck.install.journal import place_of
 from envcheck.install.judgement import PlannedEnvironment, _activated
+from envcheck.install.places import place_of
 from envcheck.install.transaction import Transaction
 from envcheck.model import Environment, MachineError, Outcome, Plan, Step, UserError, replace
 from tests.hosts.test_hosts import snapshot_of

@@ -13,7 +13,8 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.host.file_changes import copy_tree, lock_file
-from envcheck.install.journal import Journal, Place, place_of
+from envcheck.install.journal import Journal
+from envcheck.install.places import Place, place_of
 from envcheck.model import UserError
 from tests.install.session import HELD
 from tests.install.wheels import held_by, make_environment, tree_hash

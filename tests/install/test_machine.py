@@ -10,7 +10,8 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.installation import InstallProgress
-from envcheck.install.journal import Journal, Place, place_of
+from envcheck.install.journal import Journal
+from envcheck.install.places import Place, place_of
 from envcheck.install.transaction import system_changes
 from envcheck.model import RESTORED, SYSTEM, Outcome, Step, SystemChange
 from envcheck.render.plan import render_install_json

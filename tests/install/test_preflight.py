@@ -28,7 +28,7 @@ from envcheck.host.pip_settings import find_default_index, read_uv_bounds, read_
 from envcheck.install import preflight
 from envcheck.install.installation import Surroundings, adapt_plan
 from envcheck.install.installers import can_replace_pip, step_variables
-from envcheck.install.journal import place_of
+from envcheck.install.places import place_of
 from envcheck.install.preflight import (
     Preflight,
     disk_space_for,

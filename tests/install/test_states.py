@@ -12,22 +12,10 @@ from envcheck.cli.group import run
 from envcheck.cli.install import format_activation_hint
 from envcheck.cli.installation import InstallProgress
 from envcheck.host.file_changes import lock_file
-from envcheck.install.journal import (
-    MARKER,
-    NEW,
-    OLD,
-    ChangeError,
-    Journal,
-    Place,
-    begin,
-    commit,
-    new_identity,
-    place_of,
-    put_in_place,
-    restore,
-    settle,
-    unsettled,
-)
+from envcheck.install.journal import Journal, new_identity
+from envcheck.install.places import MARKER, Place, place_of
+from envcheck.install.replacement import ChangeError, begin, commit, put_in_place, restore
+from envcheck.install.settlement import NEW, OLD, settle, unsettled
 from envcheck.install.transaction import UnsettledError, hold, outcome_of
 from envcheck.model import INSTALLED, RESTORED, Outcome, UserError
 from tests.install.session import Told, transaction

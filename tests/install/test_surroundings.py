@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.actions import AskPerson
-from envcheck.install.journal import ChangeError, Journal, place_of
+from envcheck.install.journal import Journal
+from envcheck.install.places import place_of
+from envcheck.install.replacement import ChangeError
 from envcheck.install.transaction import describe_error
 from envcheck.model import INSTALLED, SYSTEM, UNSETTLED, Step
 from tests.install.session import Told, transaction, unpacking
@@ -219,7 +221,7 @@ def test_a_folder_that_cannot_be_renamed_stays(
     def refuse(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr("envcheck.install.journal.swap_folders", refuse)
+    monkeypatch.setattr("envcheck.install.replacement.swap_folders", refuse)
     assert not changed(environment)
     assert (
         "cannot be replaced (Device or resource busy): is it a mount point, or in use?"
@@ -248,11 +250,11 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(
 def test_an_environment_that_is_lost_is_said_to_be(
     environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envcheck.install.journal.get_inode", lambda _: 1)
+    monkeypatch.setattr("envcheck.install.replacement.get_inode", lambda _: 1)
     monkeypatch.setattr(
         "envcheck.install.journal.Journal.last", lambda *_: {"existed": True, "inode": 2}
     )
-    from envcheck.install.journal import restore
+    from envcheck.install.replacement import restore
 
     place = place_of(environment)
     place.state.mkdir()

@@ -15,9 +15,11 @@ import pytest
 from envcheck import api
 from envcheck.cli.group import run
 from envcheck.cli.installation import expand_home
-from envcheck.install import journal, preflight
-from envcheck.install.journal import Journal, begin, place_of, put_in_place
+from envcheck.install import preflight, replacement
+from envcheck.install.journal import Journal
 from envcheck.install.judgement import PlannedEnvironment
+from envcheck.install.places import place_of
+from envcheck.install.replacement import begin, put_in_place
 from envcheck.model import UserError, replace
 from envcheck.plan.build import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
@@ -262,9 +264,9 @@ def test_every_script_that_activates_warns_until_the_installation_counts(here: P
     ]
     for script in scripts:
         script.write_bytes(b"echo one\r\n# SIG # End signature block\r\n")
-    journal.warn_on_activation(here / "env")
+    replacement.warn_on_activation(here / "env")
     assert all(b"is not complete" in script.read_bytes() for script in scripts)
-    journal._clear_activation(here / "env")
+    replacement._clear_activation(here / "env")
     assert {script.read_bytes() for script in scripts} == {
         b"echo one\r\n# SIG # End signature block\r\n"
     }

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Gpu, Known, Unknown
-from envcheck.probes.gpus import collect_gpus, parse_information
+from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.nvml import normalize_pci_address
+from envcheck.probes.pci import parse_information
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 

@@ -6,7 +6,8 @@ import pytest
 
 from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Unknown
-from envcheck.probes.gpus import JetsonTable, collect_gpus, parse_compatible, parse_model
+from envcheck.probes.gpus import collect_gpus
+from envcheck.probes.jetson import JetsonTable, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
 ORIN = {

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from envcheck.smoke.session import ScriptEvents, parse_events
+from envcheck.smoke.events import ScriptEvents, parse_events
 from tests.fakes.build import build_libraries
 from tests.patience import PATIENCE
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.host.limits import Limits
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
 from envcheck.smoke.runner import OnStep, Task, list_jobs, run_jobs
-from envcheck.smoke.session import CPU_DEVICE, GPU, Device, Job, Run, Subject
+from envcheck.smoke.session import Job, Run, Subject
 from tests.fakes.standin_env import VERSION, make_standin_env
 from tests.patience import PATIENCE
 

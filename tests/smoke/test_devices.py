@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from envcheck.model import Gpu, Known, MigDevice, Source
-from envcheck.smoke.runner import list_jobs
-from envcheck.smoke.session import (
+from envcheck.smoke.devices import (
     CPU_DEVICE,
     DeviceChoice,
     DeviceError,
-    Subject,
     all_together,
     choose_devices,
 )
+from envcheck.smoke.runner import list_jobs
+from envcheck.smoke.session import Subject
 
 HERE = Source("library", "composed")
 GIB = 1 << 30

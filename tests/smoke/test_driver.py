@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from envcheck.smoke.session import Result, ScriptEvents
+from envcheck.smoke.events import Result, ScriptEvents
 from tests.patience import FOREVER
 from tests.probes.pythons import pythons
 from tests.smoke.driver_process import NAMES, UUIDS, outcomes, speak

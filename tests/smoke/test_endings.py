@@ -9,19 +9,11 @@ import pytest
 from envcheck import smoke
 from envcheck.host.limits import LimitedRun, Limits
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
+from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device
+from envcheck.smoke.events import Result, parse_events
+from envcheck.smoke.findings import with_findings
 from envcheck.smoke.runner import describe_ending, last_log_lines
-from envcheck.smoke.session import (
-    ALL,
-    CPU_DEVICE,
-    GPU,
-    Device,
-    Job,
-    Result,
-    Subject,
-    parse_events,
-    with_findings,
-    worst,
-)
+from envcheck.smoke.session import Job, Subject, worst
 
 LIMITS = Limits(30.0, 2 << 30)
 BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')

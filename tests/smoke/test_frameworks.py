@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.limits import Limits
+from envcheck.smoke.devices import CPU_DEVICE
+from envcheck.smoke.placements import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, list_jobs, run_job, run_jobs
-from envcheck.smoke.session import CPU_DEVICE, EXECUTED, PLACER, Job, Run, Subject
+from envcheck.smoke.session import Job, Run, Subject
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
 from tests.patience import PATIENCE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.smoke.session import (
+from envcheck.smoke.events import Result
+from envcheck.smoke.placements import (
     EXECUTED,
     PLACER,
-    Result,
     judge_placements,
     list_asked,
     parse_placements,

@@ -15,8 +15,9 @@ import envcheck.smoke
 from envcheck.frameworks import identities
 from envcheck.host.limits import Limits
 from envcheck.model import replace
+from envcheck.smoke.devices import CPU_DEVICE, Device
 from envcheck.smoke.runner import Task, default_limits, list_jobs, run_job, script_of
-from envcheck.smoke.session import CPU_DEVICE, DRIVER, Device, Job, Run, Subject
+from envcheck.smoke.session import DRIVER, Job, Run, Subject
 from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python

@@ -31,28 +31,12 @@ from envcheck.render.formats import render
 from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
 from envcheck.render.text import print_document
 from envcheck.rules import Context, catalogue
-from envcheck.smoke.session import (
-    ALL,
-    BAD_OUTCOMES,
-    CPU_DEVICE,
-    GPU,
-    Device,
-    Job,
-    LeftOut,
-    Listing,
-    Measure,
-    Placement,
-    Result,
-    Run,
-    Session,
-    Subject,
-    findings_of,
-    headline_of,
-    proven_gpus,
-    verdict_of,
-    worst,
-)
-from envcheck.smoke.session import with_findings as with_results
+from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, LeftOut
+from envcheck.smoke.events import BAD_OUTCOMES, Listing, Measure, Result
+from envcheck.smoke.findings import findings_of, headline_of, proven_gpus, verdict_of
+from envcheck.smoke.findings import with_findings as with_results
+from envcheck.smoke.placements import Placement
+from envcheck.smoke.session import Job, Run, Session, Subject, worst
 from tests.hosts.test_hosts import context_of
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.pip_settings import IndexSettings
-from envcheck.matrix.refresh.deep import EDITION, DeepReader, name_cached
+from envcheck.matrix.refresh.binary_cells import EDITION
+from envcheck.matrix.refresh.deep import DeepReader, name_cached
 from envcheck.matrix.refresh.index import (
     CONNECTIONS,
     ArtifactError,

@@ -13,12 +13,8 @@ from packaging.version import Version
 from envcheck.frameworks import all_frameworks
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.deep import (
-    DeepReader,
-    apply_binaries,
-    lacks_counts,
-    load_known_binaries,
-)
+from envcheck.matrix.refresh.binary_cells import apply_binaries, lacks_counts, load_known_binaries
+from envcheck.matrix.refresh.deep import DeepReader
 from envcheck.matrix.refresh.index import (
     ArtifactError,
     Group,

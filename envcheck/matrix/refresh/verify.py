@@ -10,7 +10,8 @@ from typing import Any
 from envcheck import __version__
 from envcheck.matrix.companions import published_framework
 from envcheck.matrix.documented_gpus import documented_gpus
-from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
+from envcheck.matrix.refresh.binary_cells import Binaries, derive_cells
+from envcheck.matrix.refresh.deep import DeepReader
 from envcheck.matrix.refresh.gpu_code import list_targets
 from envcheck.matrix.refresh.index import ArtifactError, Group
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable

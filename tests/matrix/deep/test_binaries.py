@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.matrix.refresh.deep import (
+from envcheck.matrix.refresh.binaries import (
     DLL,
     SHARED,
-    BinaryError,
     find_library_names,
     find_newest_versions,
-    parse_fatbins,
     read_binary,
 )
+from envcheck.matrix.refresh.fat_binaries import BinaryError, parse_fatbins
 from tests.matrix.deep.portable import portable
 
 BUILT = Path(__file__).with_name("built")
@@ -180,7 +179,7 @@ def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.refresh import deep as elf
+    from envcheck.matrix.refresh import binaries as elf
 
     for name, said in (
         ("_TAGS", "dynamic section"),

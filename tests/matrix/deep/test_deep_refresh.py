@@ -12,7 +12,8 @@ import pytest
 
 from envcheck.matrix.load import check_document
 from envcheck.matrix.refresh import deep as deep_stream
-from envcheck.matrix.refresh.deep import apply_binaries, choose_binaries, derive_cells
+from envcheck.matrix.refresh.binary_cells import apply_binaries, derive_cells
+from envcheck.matrix.refresh.deep import choose_binaries
 from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.index import ArtifactError
 from envcheck.matrix.refresh.refresh import find_new_rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.matrix.load import iterate_rows, load_document
-from envcheck.matrix.refresh.deep import derive_cells, lacks_counts
+from envcheck.matrix.refresh.binary_cells import derive_cells, lacks_counts
 from envcheck.matrix.refresh.gpu_code import (
     MACHINE_CODE_SHARE,
     PTX_SHARE,

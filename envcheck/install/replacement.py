@@ -1,0 +1,187 @@
+"""Put an installation's environment in place, or restore the one before."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from envcheck.host.file_changes import (
+    copy_tree,
+    get_inode,
+    remove_tree,
+    swap_folders,
+    sync_file_system,
+)
+from envcheck.host.interruption import allow_interrupts
+from envcheck.install.journal import (
+    COPIED,
+    FINISHED,
+    INSTALLED,
+    MADE,
+    RESTORED,
+    RESTORING,
+    STARTED,
+    Journal,
+)
+from envcheck.install.places import MARKER, Place, resume_line
+
+
+class ChangeError(Exception):
+    """The environment cannot be put in place or restored; the message says where each part lies."""
+
+
+def begin(journal: Journal, requirements: tuple[str, ...]) -> None:
+    """Record what is there before anything changes. An empty folder counts as none."""
+    folder, asked = journal.place.folder, list(requirements)
+    existed = journal.place.is_taken
+    journal.write(
+        STARTED, existed=existed, inode=get_inode(folder), requirements=asked, folder=str(folder)
+    )
+
+
+def put_in_place(journal: Journal, *, marked: bool = True) -> None:
+    """Put a copy in an environment's place, or make a new folder, behind a marker.
+
+    The environment as it was is kept itself, with all it links to; what changes is the copy.
+    `marked`: False where the installer takes no folder that is there (conda).
+    """
+    place, identity = journal.place, journal.identity
+    if not journal.last(STARTED)["existed"]:
+        journal.write(MADE)
+        if marked:
+            place.folder.mkdir(exist_ok=True)
+            _mark(place.folder, place, identity)
+        return
+    copy = place.kept(identity)
+    with allow_interrupts():
+        copy_tree(place.folder, copy)
+        _mark(copy, place, identity)
+        sync_file_system(copy)
+    journal.write(COPIED, inode=get_inode(copy))
+    try:
+        swap_folders(place.folder, copy, place.aside(identity))
+    except OSError as error:
+        why = (
+            f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?"
+        )
+        raise ChangeError(why) from None
+
+
+def commit(journal: Journal) -> None:
+    """Let the new environment count from now on."""
+    _clear_activation(journal.place.folder)
+    sync_file_system(journal.place.folder)
+    journal.write(INSTALLED, inode=get_inode(journal.place.folder))
+    finish(journal)
+
+
+def finish(journal: Journal) -> None:
+    """Take the marker away, and the environments kept by earlier installations."""
+    place = journal.place
+    with contextlib.suppress(FileNotFoundError):
+        (place.folder / MARKER).unlink()
+    for path in place.leftovers():
+        if path != place.kept(journal.identity):
+            remove_tree(path)
+    journal.write(FINISHED)
+
+
+def restore(journal: Journal, why: str) -> None:
+    """Put the environment back as it was: two renames at most, whatever state it is in.
+
+    Raises ChangeError, OSError.
+    """
+    begun = journal.last(STARTED)
+    with contextlib.suppress(OSError):  # a full disk must not keep the old environment away
+        journal.write(RESTORING, why=why)
+    if begun["existed"]:
+        _put_back(journal, begun["inode"])
+    elif journal.last(MADE) and journal.place.folder.exists():
+        _put_aside(journal)
+        if begun["inode"]:
+            journal.place.folder.mkdir()  # there was an empty folder
+    for path in journal.place.leftovers(journal.identity):
+        with contextlib.suppress(OSError):  # the next installation tries again
+            remove_tree(path)
+    journal.write(RESTORED)
+
+
+def _put_back(journal: Journal, inode: int) -> None:
+    place, identity = journal.place, journal.identity
+    old = next((path for path in _places(journal) if get_inode(path) == inode), None)
+    if old is None:
+        raise ChangeError(
+            f"the environment as it was is at none of {', '.join(map(str, _places(journal)))}."
+        )
+    if old == place.folder:
+        return
+    if place.folder.exists():
+        swap_folders(place.folder, old, place.aside(f"{identity}.aside"))
+    else:
+        old.rename(place.folder)
+
+
+def _places(journal: Journal) -> tuple[Path, ...]:
+    place, identity = journal.place, journal.identity
+    return (place.folder, place.kept(identity), place.aside(identity))
+
+
+def _put_aside(journal: Journal) -> None:
+    """Take a new environment away in one rename; what is left of an earlier try goes first."""
+    aside = journal.place.aside(journal.identity)
+    remove_tree(aside)
+    journal.place.folder.rename(aside)
+
+
+def _mark(folder: Path, place: Place, identity: str) -> None:
+    text = (
+        f"The installation {identity} into this environment has not come to its"
+        f" end.\n{resume_line(place)}\n"
+    )
+    (folder / MARKER).write_text(text, encoding="utf-8")
+    warn_on_activation(folder)
+
+
+_COMMENT = "# envcheck: until the installation is complete"
+_WARNING = (
+    "envcheck: the installation into this environment is not complete; its file"
+    " .envcheck-incomplete says what to run."
+)
+_IN_POWERSHELL = (
+    f'if (Test-Path "$env:VIRTUAL_ENV/{MARKER}") {{ [Console]::Error.WriteLine("{_WARNING}") }}'
+)
+_ACTIVATION = {  # a script that activates a venv -> the line that warns while the marker is there
+    "bin/activate": f'if [ -e "$VIRTUAL_ENV/{MARKER}" ]; then echo "{_WARNING}" >&2; fi',
+    "bin/activate.fish": f'test -e "$VIRTUAL_ENV/{MARKER}"; and echo "{_WARNING}" >&2',
+    "bin/activate.csh": f'if ( -e "$VIRTUAL_ENV/{MARKER}" ) echo "{_WARNING}"',
+    # of venv, of uv and virtualenv
+    **dict.fromkeys(("bin/Activate.ps1", "bin/activate.ps1"), _IN_POWERSHELL),
+}
+_CONDA_SCRIPT = "etc/conda/activate.d/envcheck-incomplete.sh"
+
+
+def warn_on_activation(folder: Path) -> None:
+    """Let the scripts that activate an environment warn while its marker is there."""
+    for name, line in _ACTIVATION.items():
+        if (folder / name).is_file() and _COMMENT not in _read_script(folder / name):
+            with (folder / name).open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(f"{line}  {_COMMENT}\n")
+    if (folder / "conda-meta").is_dir():
+        (folder / _CONDA_SCRIPT).parent.mkdir(parents=True, exist_ok=True)
+        text = f'if [ -e "$CONDA_PREFIX/{MARKER}" ]; then echo "{_WARNING}" >&2; fi\n'
+        (folder / _CONDA_SCRIPT).write_text(text, encoding="utf-8")
+
+
+def _clear_activation(folder: Path) -> None:
+    """Take the warnings back: nothing of them stays in the environment that counts."""
+    for name in _ACTIVATION:
+        script = folder / name
+        if script.is_file() and _COMMENT in (text := _read_script(script)):
+            lines = text.splitlines(keepends=True)
+            rest = "".join(line for line in lines if not line.rstrip().endswith(_COMMENT))
+            script.write_bytes(rest.encode("utf-8", "surrogateescape"))
+    (folder / _CONDA_SCRIPT).unlink(missing_ok=True)
+
+
+def _read_script(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogateescape")
