@@ -158,7 +158,8 @@ class CreateEnvironment(Action):
             return (self._installer_program, "create", "-n", self.name, *channels, *self.packages)
         prefix = conda_prefix(self.folder, windows=system == WINDOWS)
         return (
-            self._installer_program, "create", "-y", "-p", prefix, "--override-channels", *channels, *self.packages,
+            self._installer_program, "create", "-y", "-p", prefix, "--override-channels", *channels,
+            *self.packages,
         )  # fmt: skip
 
     def _usual_starter(self, system: str) -> tuple[str, ...]:

@@ -146,8 +146,8 @@ To turn it on for every new shell, type once:
   fish        envcheck completion fish > ~/.config/fish/completions/envcheck.fish
   PowerShell  Add-Content $PROFILE 'envcheck completion powershell | Out-String | iex'
 
-zsh needs `autoload -Uz compinit && compinit` before that line. PowerShell needs the folder of its profile: `mkdir
--Force (Split-Path $PROFILE)`.
+zsh needs `autoload -Uz compinit && compinit` before that line. PowerShell needs the folder of its
+profile: `mkdir -Force (Split-Path $PROFILE)`.
 """,
 )
 @click.argument("shell", type=click.Choice(_SHELLS, case_sensitive=False))
@@ -178,11 +178,13 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
             $value, $about = $rest -split "`t", 2
             if ($kind -eq 'plain') {
                 if (-not $about) { $about = $value }
-                [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $about)
+                [System.Management.Automation.CompletionResult]::new(
+                    $value, $value, 'ParameterValue', $about)
             }
         }
     } finally {
-        Remove-Item Env:COMP_WORDS, Env:COMP_CWORD, Env:%(complete_var)s -ErrorAction SilentlyContinue
+        Remove-Item -ErrorAction SilentlyContinue `
+            Env:COMP_WORDS, Env:COMP_CWORD, Env:%(complete_var)s
     }
 }
 """

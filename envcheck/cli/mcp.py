@@ -30,10 +30,11 @@ _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part o
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
 _INSTRUCTIONS = """\
-envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works here, with packages on
-top of it such as vllm, flash-attn or xformers. If not, it says what is wrong, why, and which commands fix it. Call
-`doctor` first, or `explain` with the output of a failed run. Every tool only reads. Propose the commands of a report to
-the user, and run none that needs an administrator without consent.
+envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works
+here, with packages on top of it such as vllm, flash-attn or xformers. If not, it says what is
+wrong, why, and which commands fix it. Call `doctor` first, or `explain` with the output of a failed
+run. Every tool only reads. Propose the commands of a report to the user, and run none that needs an
+administrator without consent.
 """
 
 

@@ -171,7 +171,7 @@ class _Trial:
 
 
 def _apply(context: Context, state: _State, action: Action) -> _State:
-    """Return the state that an action leaves, as far as it concerns frameworks and packages on top of them."""
+    """Return the state of frameworks, and packages on top of them, after an action."""
     if isinstance(action, UninstallPackages):
         names = set(action.names)
         return _State(_without(state.facts, names), _not_of(state.wanted, names))

@@ -441,7 +441,7 @@ def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
 
 
 def _loses_gpu(choice: Choice, failing: list[FailingFramework]) -> bool:
-    """Whether a build for the CPU would take the place of one for GPUs, which works on a CPU, too."""
+    """Return whether a CPU build would replace a GPU build, which works on a CPU too."""
     best = choice.best
     if best is None:
         return False

@@ -34,7 +34,8 @@ _DATA = (
 # The shell exits before the archive behind this script; Python finds an archive by its end.
 _LAUNCHER = """#!/bin/sh
 case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
-for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
+for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \\
+    python; do
   if "$python" -c 'import sys; sys.exit(sys.version_info < ({floor}))' >/dev/null 2>&1; then
     exec "$python" -I "$self" "$@"
   fi
@@ -60,7 +61,8 @@ def load_alone(*args, **kwargs):
         return load(*args, **kwargs)
 
 
-if sys.version_info < (3, 10):  # imports from an archive: another thread may see a half-initialized module
+# Imports from an archive: another thread may see a half-initialized module.
+if sys.version_info < (3, 10):
     builtins.__import__ = load_alone
 
 from envcheck.host.local import LocalHost

@@ -295,21 +295,27 @@ def list_blind_spots(
     """Return sentences about what could not be read."""
     unlisted = [item.gpu.processes for item in gpus if isinstance(item.gpu.processes, Unknown)]
     reason = unlisted[0].detail.rstrip(".") if unlisted else ""
-    sentences = {
-        f"The driver did not list its processes ({reason}): only those that have a GPU open are shown.": (
-            unlisted
-        ),
-        "Only processes that the driver lists are shown, because this system has no /proc.": (
-            system != "linux"
-        ),
-        f"This user may not see the open files of {scan.unreadable} processes; root may (sudo).": (
-            scan.unreadable
-        ),
-        "This system hides the processes of other users (hidepid); root sees them (sudo).": (
-            scan.hides_others
-        ),
-        "This is a PID namespace (a container): it does not show processes outside on the same GPU.": (
-            scan.isolated
-        ),
-    }
-    return tuple(sentence for sentence, applies in sentences.items() if applies)
+    sentences = []
+    if unlisted:
+        sentences.append(
+            f"The driver did not list its processes ({reason}): only those that have a GPU open are"
+            " shown."
+        )
+    if system != "linux":
+        sentences.append(
+            "Only processes that the driver lists are shown, because this system has no /proc."
+        )
+    if scan.unreadable:
+        sentences.append(
+            f"This user may not see the open files of {scan.unreadable} processes; root may (sudo)."
+        )
+    if scan.hides_others:
+        sentences.append(
+            "This system hides the processes of other users (hidepid); root sees them (sudo)."
+        )
+    if scan.isolated:
+        sentences.append(
+            "This is a PID namespace (a container): it does not show processes outside on the same"
+            " GPU."
+        )
+    return tuple(sentences)

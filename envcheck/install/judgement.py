@@ -43,7 +43,7 @@ class PlannedEnvironment:
     smoke: Smoke | None = None  # the test that it must pass, too
 
     def judge(self) -> str:
-        """Return "" if the environment holds the plan and works for the goal, else what is wrong."""
+        """Return what is wrong with the environment for plan and goal; "" for nothing."""
         with _activated(self.folder, self.plan):
             try:
                 now = self.doctor.examine("", str(self.folder), is_unfinished=True)

@@ -123,8 +123,8 @@ def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
 
 
 _ACTIVITY_FIELDS = (
-    "minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts",
-    "fan_percent", "performance_state", "instances",
+    "minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts",
+    "power_limit_watts", "fan_percent", "performance_state", "instances",
 )  # fmt: skip
 
 

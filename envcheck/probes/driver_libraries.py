@@ -15,8 +15,8 @@ from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 # In the loader's order; those of another architecture rarely exist.
 _DEFAULT_FOLDERS = (
-    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-    "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
 )  # fmt: skip
 # Folders with copies that the loader searches only where it is configured to.
 _OTHER_FOLDERS = (

@@ -54,10 +54,9 @@ _ANSWER_KEYS = {
 }
 _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platform_tag", "abi_tag")
 _INSTALLATION_FIELDS = (
-    "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
-    "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
-    "unowned_modules",
-    "unknown_words",
+    "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels",
+    "libstdcxx_path", "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
+    "unowned_modules", "unknown_words",
 )  # fmt: skip
 
 

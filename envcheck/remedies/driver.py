@@ -265,9 +265,14 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
 
 def _enroll_key(situation: Situation, key: str, purpose: str) -> RunCommand:
     return RunCommand(
-        ("mokutil", "--import", key), purpose, SYSTEM, (LINUX,), situation.sudo,
-        check_argv=("sh", "-c", "mokutil --list-new | grep -q ."), undo_argv=("mokutil", "--revoke-import"),
-    )  # fmt: skip
+        ("mokutil", "--import", key),
+        purpose,
+        SYSTEM,
+        (LINUX,),
+        situation.sudo,
+        check_argv=("sh", "-c", "mokutil --list-new | grep -q ."),
+        undo_argv=("mokutil", "--revoke-import"),
+    )
 
 
 @writes(RemoveStrayNvml)
@@ -434,10 +439,13 @@ def restore_devices(situation: Situation, _: RestoreDevices) -> Remedy:
     if not situation.in_container:
         return Remedy("On a cluster, request a GPU for the job. Elsewhere, restart.")
     restart = RunCommand(
-        ("docker", "restart", "CONTAINER"), "on the host; replace CONTAINER with your container", SYSTEM,
-        check_argv=("docker", "exec", "CONTAINER", "nvidia-smi"), lasting="the container's programs have ended",
+        ("docker", "restart", "CONTAINER"),
+        "on the host; replace CONTAINER with your container",
+        SYSTEM,
+        check_argv=("docker", "exec", "CONTAINER", "nvidia-smi"),
+        lasting="the container's programs have ended",
         by_person=True,
-    )  # fmt: skip
+    )
     prevention = 'set "exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json'
     return Remedy(f"Restart the container. To prevent this, {prevention}.", (restart,))
 
@@ -478,11 +486,15 @@ _DRIVER_RELEASE = Show(
 def convert_to_wsl2(_: Situation, __: ConvertToWsl2) -> Remedy:
     """Convert a WSL 1 distribution to WSL 2."""
     convert = RunCommand(
-        ("wsl.exe", "--set-version", "DISTRIBUTION", "2"), "DISTRIBUTION is a name from wsl.exe -l", SYSTEM,
+        ("wsl.exe", "--set-version", "DISTRIBUTION", "2"),
+        "DISTRIBUTION is a name from wsl.exe -l",
+        SYSTEM,
         (WINDOWS,),
-        check_argv=("wsl.exe", "-l", "-v"), undo_argv=("wsl.exe", "--set-version", "DISTRIBUTION", "1"),
-        by_person=True, ends_session=True,
-    )  # fmt: skip
+        check_argv=("wsl.exe", "-l", "-v"),
+        undo_argv=("wsl.exe", "--set-version", "DISTRIBUTION", "1"),
+        by_person=True,
+        ends_session=True,
+    )
     return Remedy("Convert this distribution to WSL 2 (from Windows).", (convert,))
 
 
@@ -557,9 +569,14 @@ def configure_docker(sudo: bool, purpose: str) -> RunCommand:  # noqa: FBT001 - 
 
 def _start_container(argv: tuple[str, ...], purpose: str, *systems: str) -> RunCommand:
     return RunCommand(
-        argv, purpose, SYSTEM, (LINUX, *systems),
-        unchecked="it starts the program itself", lasting="the container ends with its program", by_person=True,
-    )  # fmt: skip
+        argv,
+        purpose,
+        SYSTEM,
+        (LINUX, *systems),
+        unchecked="it starts the program itself",
+        lasting="the container ends with its program",
+        by_person=True,
+    )
 
 
 def _configure_lxc(*words: str, check: tuple[str, ...], undo: tuple[str, ...]) -> RunCommand:
@@ -578,22 +595,41 @@ _CONTAINERS: dict[str, tuple[Action, ...]] = {
     "docker": _DOCKER,
     "podman": (
         RunCommand(
-            ("nvidia-ctk", "cdi", "generate", "--output=/etc/cdi/nvidia.yaml"), _CONFIGURED, SYSTEM, (LINUX,),
+            ("nvidia-ctk", "cdi", "generate", "--output=/etc/cdi/nvidia.yaml"),
+            _CONFIGURED,
+            SYSTEM,
+            (LINUX,),
             sudo=True,
-            check_argv=("test", "-s", "/etc/cdi/nvidia.yaml"), undo_argv=("rm", "-f", "/etc/cdi/nvidia.yaml"),
+            check_argv=("test", "-s", "/etc/cdi/nvidia.yaml"),
+            undo_argv=("rm", "-f", "/etc/cdi/nvidia.yaml"),
         ),
-        _start_container(("podman", "run", "--rm", "--device", "nvidia.com/gpu=all", "IMAGE"), _START_PURPOSE),
+        _start_container(
+            ("podman", "run", "--rm", "--device", "nvidia.com/gpu=all", "IMAGE"), _START_PURPOSE
+        ),
     ),
-    "apptainer": (_start_container(("apptainer", "exec", "--nv", "IMAGE", "COMMAND"), "--nv passes it through"),),
+    "apptainer": (
+        _start_container(
+            ("apptainer", "exec", "--nv", "IMAGE", "COMMAND"), "--nv passes it through"
+        ),
+    ),
     "lxc": (
         _configure_lxc(
-            "device", "add", "CONTAINER", "gpu", "gpu",
-            check=("device", "get", "CONTAINER", "gpu", "type"), undo=("device", "remove", "CONTAINER", "gpu"),
+            "device",
+            "add",
+            "CONTAINER",
+            "gpu",
+            "gpu",
+            check=("device", "get", "CONTAINER", "gpu", "type"),
+            undo=("device", "remove", "CONTAINER", "gpu"),
         ),
         _configure_lxc(
-            "set", "CONTAINER", "nvidia.runtime", "true",
-            check=("get", "CONTAINER", "nvidia.runtime"), undo=("unset", "CONTAINER", "nvidia.runtime"),
+            "set",
+            "CONTAINER",
+            "nvidia.runtime",
+            "true",
+            check=("get", "CONTAINER", "nvidia.runtime"),
+            undo=("unset", "CONTAINER", "nvidia.runtime"),
         ),
     ),
     "kubernetes": (),
-}  # fmt: skip
+}

@@ -394,9 +394,9 @@ class XidTable:
 # Of several codes the one whose action says most: NVIDIA's own recommendation, then what ends the
 # most work.
 _XID_ORDER = (
-    "as-stated", "restart-machine", "restart-virtual-machine", "reset-gpu", "reset-after-drain", "diagnose-nvlink",
-    "decode-nvlink", "check-power", "update-driver", "contact-support", "reset-if-uvm", "restart-application", "none",
-    "follow-other",
+    "as-stated", "restart-machine", "restart-virtual-machine", "reset-gpu", "reset-after-drain",
+    "diagnose-nvlink", "decode-nvlink", "check-power", "update-driver", "contact-support",
+    "reset-if-uvm", "restart-application", "none", "follow-other",
 )  # fmt: skip
 _RECOMMENDED = {
     "reboot": "restart-machine",
@@ -529,11 +529,14 @@ def _find_last_without(
 @writes(SetDefaultComputeMode)
 def set_default_compute_mode(situation: Situation, fix: SetDefaultComputeMode) -> Remedy:
     """Let several processes use a GPU."""
+    query = f"nvidia-smi -i {fix.index} --query-gpu=compute_mode --format=csv,noheader"
     reset = _run_nvidia_smi(
-        situation, ("-i", fix.index, "-c", "DEFAULT"), "share the GPU again",
-        f"nvidia-smi -i {fix.index} --query-gpu=compute_mode --format=csv,noheader | grep -qx Default",
+        situation,
+        ("-i", fix.index, "-c", "DEFAULT"),
+        "share the GPU again",
+        f"{query} | grep -qx Default",
         lasting="the finding shows the previous mode; nvidia-smi -c restores it",
-    )  # fmt: skip
+    )
     return Remedy(
         "Set the default compute mode.",
         (reset,),
@@ -597,11 +600,14 @@ def create_mig_instance(situation: Situation, fix: CreateMigInstance) -> Remedy:
         ("nvidia-smi", "mig", "-i", index, "-lgip"), "lists the available instance sizes", SYSTEM,
         (LINUX, WINDOWS), situation.sudo,
     )  # fmt: skip
+    query = f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader"
     off = _run_nvidia_smi(
-        situation, ("-i", index, "-mig", "0"), "turn MIG off",
-        f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader | grep -qx Disabled",
+        situation,
+        ("-i", index, "-mig", "0"),
+        "turn MIG off",
+        f"{query} | grep -qx Disabled",
         ("nvidia-smi", "-i", index, "-mig", "1"),
-    )  # fmt: skip
+    )
     command = f"nvidia-smi mig -i {index} -cgi SIZE -C"
     return Remedy(
         f"Create a GPU instance and a compute instance ({command}).",
@@ -624,10 +630,14 @@ def enlarge_shared_memory(_: Situation, __: EnlargeSharedMemory) -> Remedy:
 
     def start(option: str) -> RunCommand:
         return RunCommand(
-            ("docker", "run", "--gpus", "all", option, "IMAGE"), "replace IMAGE", SYSTEM, (LINUX, WINDOWS),
-            unchecked="it starts the program itself", lasting="the container ends with its program",
+            ("docker", "run", "--gpus", "all", option, "IMAGE"),
+            "replace IMAGE",
+            SYSTEM,
+            (LINUX, WINDOWS),
+            unchecked="it starts the program itself",
+            lasting="the container ends with its program",
             by_person=True,
-        )  # fmt: skip
+        )
 
     hosts = Alternative("Share the host's memory.", (start("--ipc=host"),))
     return Remedy(

@@ -329,9 +329,14 @@ def _install_recommended_driver(situation: Situation, purpose: str) -> RunComman
 def _install_dnf_module(situation: Situation, stream: str) -> RunCommand:
     undo = "dnf module remove -y --all nvidia-driver && dnf module reset -y nvidia-driver"
     return RunCommand(
-        ("dnf", "module", "install", "-y", stream), "install the driver", SYSTEM, ("linux",), situation.sudo,
-        check_argv=("rpm", "-q", "nvidia-driver"), undo_argv=("sh", "-c", undo),
-    )  # fmt: skip
+        ("dnf", "module", "install", "-y", stream),
+        "install the driver",
+        SYSTEM,
+        ("linux",),
+        situation.sudo,
+        check_argv=("rpm", "-q", "nvidia-driver"),
+        undo_argv=("sh", "-c", undo),
+    )
 
 
 def has_dnf_modules(situation: Situation) -> bool:

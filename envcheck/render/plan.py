@@ -596,7 +596,8 @@ _SAVE = (
     " setup.ps1"
 )
 
-_SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it did not run." >&2' EXIT"""
+_STOPPED = "Stopped: a step failed, and the steps after it did not run."
+_SAY = f"""trap 'test "$?" -eq 0 || echo "{_STOPPED}" >&2' EXIT"""
 
 
 def render_script(plan: Plan) -> str:

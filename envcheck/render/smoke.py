@@ -157,7 +157,10 @@ def _row(run: Run) -> tuple[str, ...]:
     shown = bad or _list_computed(run)
     said = ""
     if shown:
-        said = f": {shown[0].check if bad else shown[0].message.removesuffix(f' on {shown[0].ran_on}')}"
+        first = shown[0]
+        said = f": {first.message.removesuffix(f' on {first.ran_on}')}"
+        if bad:
+            said = f": {first.check}"
     skipped = ""
     if len(run.results) > len(done):
         skipped = f", {len(run.results) - len(done)} skipped"

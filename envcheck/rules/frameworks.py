@@ -924,7 +924,8 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
         day = ""
         if _is_newer(label, newest.version):
             day = f" (data of {context.matrix.checked})"
-        hint = f" The newest {framework} release in it for {context.platform} is {newest.version}{day}."
+        listed = f"{framework} release in it for {context.platform}"
+        hint = f" The newest {listed} is {newest.version}{day}."
     return Finding(
         "release-unknown",
         UNDETERMINED,

@@ -532,8 +532,10 @@ class ReleasesFound:
         """Count the rows, and say what else is to be known of them."""
         if not self.rows:
             return f"No release in the matrix meets all of these conditions.{self.ambiguity}"
-        is_open = " The matrix does not show whether they meet all conditions."
-        return f"{_count_rows(len(self.rows))}{is_open if self.verdict == UNDETERMINED else ''}{self.ambiguity}"
+        said = _count_rows(len(self.rows))
+        if self.verdict == UNDETERMINED:
+            said += " The matrix does not show whether they meet all conditions."
+        return said + self.ambiguity
 
     @property
     def ambiguity(self) -> str:
