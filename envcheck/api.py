@@ -625,11 +625,9 @@ def matrix(
     if requirement and any(conditions.values()):
         raise UserError("a requirement and conditions exclude each other: ask two questions.")
     loaded = load_matrix(matrix)
-    return MatrixResult(
-        answer_requirement(loaded, requirement)
-        if requirement
-        else ReleasesFound(loaded, conditions)
-    )
+    if requirement:
+        return MatrixResult(answer_requirement(loaded, requirement))
+    return MatrixResult(ReleasesFound(loaded, conditions))
 
 
 def diff(
@@ -874,7 +872,9 @@ _SNAPSHOT_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones ar
 
 
 def _read_text(path: str) -> str:
-    advice = ". Name the project's file with --config." if path == CONFIG else "."
+    advice = "."
+    if path == CONFIG:
+        advice = ". Name the project's file with --config."
     try:
         limit = _LOCK_LIMIT if path.endswith(".lock") else _TEXT_LIMIT
         return read_bytes(path, limit, advice).decode("utf-8-sig")

@@ -296,7 +296,9 @@ class UnsetVariable(Action):
     lasting = THIS_SHELL
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return ("set", f"{self.name}=") if system == WINDOWS else ("unset", self.name)
+        if system == WINDOWS:
+            return ("set", f"{self.name}=")
+        return ("unset", self.name)
 
     def runs_on(self, system: str) -> bool:
         return system not in (WINDOWS, MACOS) or not self.name.startswith("LD_")
@@ -480,11 +482,9 @@ class InstallSystemPackages(Action):
         if self.manager == WINGET:
             return Trace(("winget", "list", "--exact", "--id", self.packages[0]))
         asked = _INSTALLED[self.manager]
-        return Trace(
-            ("sh", "-c", asked, "sh", *self._names)
-            if self.manager == APT
-            else (*asked.split(), *self._names)
-        )
+        if self.manager == APT:
+            return Trace(("sh", "-c", asked, "sh", *self._names))
+        return Trace((*asked.split(), *self._names))
 
     def undo(self, system: str = "") -> Trace:
         if self.upgrade:

@@ -165,7 +165,9 @@ def _run(run: Callable[[list[str]], int]) -> int:
 
 
 def _note_missing_folder() -> str:
-    return "" if has_working_folder() else " (the working folder no longer exists)"
+    if has_working_folder():
+        return ""
+    return " (the working folder no longer exists)"
 
 
 def _interrupted() -> int:

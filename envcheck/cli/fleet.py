@@ -112,12 +112,10 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
             " --timeout.",
             err=True,
         )
-    report = ("envcheck", "fleet", "report", output)
-    click.echo(
-        render_run_json(output, progress.answers, progress.timeouts, before)
-        if form == "json"
-        else shell_line(report)
-    )
+    if form == "json":
+        click.echo(render_run_json(output, progress.answers, progress.timeouts, before))
+    else:
+        click.echo(shell_line(("envcheck", "fleet", "report", output)))
     if progress.failed or progress.timeouts or not (progress.answers or before):
         return 3
     return 0

@@ -90,7 +90,9 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
         tuple(item.uuid for item in view.activity.instances.value or ()) for view in views
     )
     selection = select_devices(visible, uuids, instances)
-    return tuple(views[at] for at in selection.visible) if selection.decided else ()
+    if selection.decided:
+        return tuple(views[at] for at in selection.visible)
+    return ()
 
 
 def _read_memory() -> Fact[int]:

@@ -228,6 +228,8 @@ def run(arguments: list[str]) -> int:
 
 def _with_usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    where = f" Try `{context.command_path} --help`." if context is not None else ""
+    where = ""
+    if context is not None:
+        where = f" Try `{context.command_path} --help`."
     message = error.format_message()
     return message + ("" if message.endswith((".", "?", "!", ")")) else ".") + where

@@ -77,7 +77,8 @@ def run_installation(
     """Install, or with --dry-run print what would run; return the exit code."""
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
-    place, doctor = place_of(asked.folder), api.make_doctor(asked.expect, matrix=matrix)
+    place = place_of(asked.folder)
+    doctor = api.make_doctor(asked.expect, matrix=matrix)
     with before_any_change(place):
         settle_earlier(place, InstallProgress(0, quiet=output.quiet), dry_run=output.dry_run)
         with common.slow_programs():

@@ -123,7 +123,9 @@ class InstallProgress:
         self.close()
         folder = outcome.folder
         if outcome.outcome != RESTORED:
-            purpose = "To go back to the one before" if existed else "To remove it"
+            purpose = "To remove it"
+            if existed:
+                purpose = "To go back to the one before"
             back = type_line("envcheck", "install", "--rollback", "--env", folder)
             self._print(f"{folder} is the new environment. {purpose}: {back}")
             self._print(f"To use it, in each shell: {activation_line(Path(folder))}")

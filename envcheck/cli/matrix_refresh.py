@@ -198,7 +198,9 @@ def _print_result(
 
 
 def _style(text: str, color: str, printing: common.Printing) -> str:
-    return styled(inert(text), color) if color and printing.color else inert(text)
+    if color and printing.color:
+        return styled(inert(text), color)
+    return inert(text)
 
 
 def count_changes(changes: list[Change]) -> str:

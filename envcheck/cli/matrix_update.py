@@ -47,7 +47,9 @@ def _print(done: Update, printing: common.Printing) -> int:
 def _describe(done: Update) -> str:
     """Say which data is in use, how old it is, and how it was proven."""
     used, day = done.in_use, done.after["checked"]
-    origin = f"from {used.source}, proven by {used.proof}" if used else "built in"
+    origin = "built in"
+    if used:
+        origin = f"from {used.source}, proven by {used.proof}"
     return f"The data in use is of {day} ({_count_days(day)}), {origin}."
 
 

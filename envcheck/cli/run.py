@@ -117,6 +117,8 @@ def _python_of(program: str) -> str:
     path = host.find_program(program).value or "" if name == program else program
     if re.fullmatch(r"python[\d.]*t?(?:\.exe)?", name):
         return path
-    first = (host.read_text(path, 256).value or "").partition("\n")[0] if path else ""
+    first = ""
+    if path:
+        first = (host.read_text(path, 256).value or "").partition("\n")[0]
     named = re.match(r"#!\s*(/\S*/python[\d.]*t?)\b", first)
     return named.group(1) if named else ""

@@ -120,7 +120,9 @@ def merge_session(report: Report, session: Session) -> Report:
     found = list(session.findings) or [
         Finding(UNEXPLAINED, verdict, ERROR, f"Smoke test: {headline_of(session)}")
     ]
-    worst = INCOMPATIBLE if INCOMPATIBLE in {report.verdict, verdict} else UNDETERMINED
+    worst = UNDETERMINED
+    if INCOMPATIBLE in {report.verdict, verdict}:
+        worst = INCOMPATIBLE
     ranked = _join_findings(list(report.findings), found)
     return with_steps(
         replace(report, verdict=worst, headline=headline, findings=ranked, checked=checked)
@@ -155,4 +157,6 @@ def _is_same(rule: Finding, smoke: Finding) -> bool:
 def _with_cause(finding: Finding, roots: list[str]) -> Finding:
     """Let a finding of the rules explain a failure that nothing else explains."""
     unexplained = finding.id == UNEXPLAINED and finding.verdict == INCOMPATIBLE
-    return replace(finding, caused_by=roots[0]) if unexplained and roots else finding
+    if unexplained and roots:
+        return replace(finding, caused_by=roots[0])
+    return finding

@@ -185,7 +185,9 @@ def _apply(context: Context, state: _State, action: Action) -> _State:
         if not framework and not context.matrix.companion_of(item.name):
             continue
         label = getattr(action, "index", "").rpartition("/")[2]
-        build = f"+{label}" if framework and is_index_label(framework, label) else ""
+        build = ""
+        if framework and is_index_label(framework, label):
+            build = f"+{label}"
         pinned = item.pin and "+" not in item.specifier
         wanted = (*_not_of(wanted, {item.name}), text + build if pinned else text)
         facts = _with_release(facts, Distribution(item.name, item.pin or ""))

@@ -190,7 +190,9 @@ def _format_python(facts: Facts) -> str:
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
     kind = f" ({python.kind.value})" if python.kind.value is not None else ""
-    reason = f", {_REASONS[python.chosen_by]}" if python.chosen_by in _REASONS else ""
+    reason = ""
+    if python.chosen_by in _REASONS:
+        reason = f", {_REASONS[python.chosen_by]}"
     if python.version == AT_RUN:
         return LEFT_TO_RUN
     return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{broken}"

@@ -158,7 +158,9 @@ def plan_to_meet(
         # of what a package brings, the plan chooses a release
         text = item.framework if item.required_by else item.text
         failing.append(FailingFramework(item.framework, (text,), frozenset(against)))
-    return _plan_remedy(context, _build_judge(context), failing) if failing else None
+    if failing:
+        return _plan_remedy(context, _build_judge(context), failing)
+    return None
 
 
 def describe_host(driver: str, gpus: tuple[str, ...]) -> Description:

@@ -98,7 +98,9 @@ def _join(first: Action, second: Action) -> Action | None:
     """Join two actions into one; None where they stay two."""
     if first == second or replace(second, purpose=first.purpose) == first:
         return first
-    return first.joined_with(second) if isinstance(first, InstallPackages) else None
+    if isinstance(first, InstallPackages):
+        return first.joined_with(second)
+    return None
 
 
 def _build_manual_step(finding: Finding, summary: str) -> AskPerson:

@@ -219,7 +219,9 @@ def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
 
 def _format_extra(items: frozenset[str]) -> str:
     extra = sorted(items)
-    rest = f" and {len(extra) - _MAX_ITEMS} more" if len(extra) > _MAX_ITEMS else ""
+    rest = ""
+    if len(extra) > _MAX_ITEMS:
+        rest = f" and {len(extra) - _MAX_ITEMS} more"
     return (" ".join(extra[:_MAX_ITEMS]) + rest) or "nothing more"
 
 
@@ -516,7 +518,9 @@ def _describe_lookup(lookup: LibraryLookup) -> Side:
         return Side(
             "not found" + (" (a copy exists off the loader's path)" if lookup.elsewhere else "")
         )
-    version = f" {lookup.version.value}" if lookup.version.value is not None else ""
+    version = ""
+    if lookup.version.value is not None:
+        version = f" {lookup.version.value}"
     return Side(f"found{version}" + (f" by {lookup.via}" if lookup.via else ""))
 
 

@@ -250,7 +250,8 @@ def _list_differences(
     machine: dict[str, str], reference: dict[str, str], name: str = "golden"
 ) -> Iterator[str]:
     for label in dict.fromkeys((*reference, *machine)) if machine else ():
-        value, expected = machine.get(label, "none"), reference.get(label, "none")
+        value = machine.get(label, "none")
+        expected = reference.get(label, "none")
         if _unify_spelling(value) != _unify_spelling(expected):
             yield f"{label}: {value}; {name}: {expected}"
 

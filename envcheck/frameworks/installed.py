@@ -331,16 +331,15 @@ class Inspection:
         callers = [_open_parts(self.search.caller(path, opened)) for path in paths]
         finds_wheels = any(map(_FINDS_WHEELS.match, distribution.requires))
         libraries, runpath = lookups(self.search, callers, "first" if finds_wheels else "")
+        cuda_version = linked_version("libcudart.so.", libraries)
+        if cuda:
+            cuda_version = Known(cuda, Source("file", paths[0]))
         return replace(
             build,
             distribution=distribution.name,
             version=distribution.version,
             cuda_build=Known(True, source),
-            cuda_version=(
-                Known(cuda, Source("file", paths[0]))
-                if cuda
-                else linked_version("libcudart.so.", libraries)
-            ),
+            cuda_version=cuda_version,
             cudnn_version=_part_version(libraries) or linked_version("libcudnn.so.", libraries),
             compute_capabilities=SILENT,
             libraries=libraries,

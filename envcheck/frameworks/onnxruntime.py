@@ -94,14 +94,13 @@ class OnnxRuntime(Framework):
         # without.
         opens = ((f"libcudnn.so.{major}", False),) if major else ()
         libraries, runpath = lookups(inspection.search, [inspection.search.caller(provider, opens)])
+        cuda_version = _major(linked_version("libcudart.so.", libraries))
+        if cuda:
+            cuda_version = _stated(distribution, cuda)
         return replace(
             cpu_build(self.name, distribution, source),
             cuda_build=Known(True, source),
-            cuda_version=(
-                _stated(distribution, cuda)
-                if cuda
-                else _major(linked_version("libcudart.so.", libraries))
-            ),
+            cuda_version=cuda_version,
             cudnn_version=_cudnn_version(distribution, info, libraries),
             compute_capabilities=SILENT,
             libraries=libraries,

@@ -208,11 +208,10 @@ def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tup
     folders: List[str] = []
     for pattern in parse_launcher(host.read_text(posixpath.join(prefix, _LAUNCHER)).value or ""):
         path = pattern.replace('"$prefix"', prefix)
-        folders += (
-            [folder for folder in known if fnmatch.fnmatch(folder, path)]
-            if "*" in pattern
-            else [path]
-        )
+        if "*" in pattern:
+            folders += fnmatch.filter(known, path)
+        else:
+            folders.append(path)
     return tuple(dict.fromkeys(folders))
 
 
@@ -222,4 +221,6 @@ def parse_launcher(text: str) -> Tuple[str, ...]:
     Sample: add "$prefix"/lib/python3.12/site-packages/nvidia/*/lib
     """
     line = re.search(r"^add (.*)$", text, re.MULTILINE)
-    return tuple(re.findall(r'(?:"\$prefix")?/[^ ;"]+', line.group(1))) if line else ()
+    if line:
+        return tuple(re.findall(r'(?:"\$prefix")?/[^ ;"]+', line.group(1)))
+    return ()

@@ -41,7 +41,9 @@ class TensorFlow(Framework):
 
     def distribution_in_image(self, version: str, *, for_gpu: bool) -> str:
         """Name the distribution: TensorFlow 1 had one of its own for GPUs."""
-        return "tensorflow-gpu" if for_gpu and version.startswith("1.") else self.name
+        if for_gpu and version.startswith("1."):
+            return "tensorflow-gpu"
+        return self.name
 
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
         """Read build_info.py, conda's build string, or what the libraries link."""
@@ -175,15 +177,10 @@ def _describe_stub(row: RowDraft) -> None:
         row.say("stub_for", "An empty wheel.")
         return
     row.cells["stub_for"] = name
-    itself = name == row.distribution
-    row.say(
-        "stub_for",
-        (
-            "An empty wheel that requires only itself, so it brings no TensorFlow."
-            if itself
-            else f"An empty wheel that requires {name}."
-        ),
-    )
+    remark = f"An empty wheel that requires {name}."
+    if name == row.distribution:
+        remark = "An empty wheel that requires only itself, so it brings no TensorFlow."
+    row.say("stub_for", remark)
 
 
 def _add_compiler(row: RowDraft, facts: Mapping[str, Any]) -> None:

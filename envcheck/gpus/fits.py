@@ -219,7 +219,9 @@ def _list_places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]
 def name_gpu(view: GpuView) -> str:
     """Return index and product name of a GPU."""
     gpu = view.activity.gpu
-    index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "?"
+    index = "?"
+    if gpu.nvml_index.value is not None:
+        index = str(gpu.nvml_index.value)
     if gpu.name.value is not None:
         return f"GPU {index} ({gpu.name.value})"
     return f"GPU {index}"
@@ -235,5 +237,7 @@ def _count_free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[
 def _judge_fit(place: str, free: Fact[int], need: Need) -> Fit:
     if not isinstance(free, Known):
         return Fit(place, free, None, None)
-    largest = max(0, (free.value - need.fixed) // need.sample) if need.sample else None
+    largest = None
+    if need.sample:
+        largest = max(0, (free.value - need.fixed) // need.sample)
     return Fit(place, free, need.total <= free.value, largest)

@@ -155,7 +155,9 @@ def _judge_free(listing: Listing) -> tuple[str, str]:
 def choose_free(views: tuple[GpuView, ...], wanted: int) -> tuple[str, ...]:
     """Choose free GPUs, as UUIDs; of MIG instances CUDA uses only one."""
     whole = list_free(views)
-    return (whole or list_free_instances(views))[:1] if wanted == 1 else whole[:wanted]
+    if wanted == 1:
+        return (whole or list_free_instances(views))[:1]
+    return whole[:wanted]
 
 
 def _is_unread(activity: GpuActivity) -> bool:

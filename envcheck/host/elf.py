@@ -160,11 +160,10 @@ class _Image:
         versions = self._read_version_indexes(count)
         find, data = self._data.find, self._data
         for number, fields in enumerate(self._symbol.iter_unpack(table)):
-            name, info, section = (
-                (fields[0], fields[1], fields[3])
-                if self.is_64
-                else (fields[0], fields[3], fields[5])
-            )
+            if self.is_64:
+                name, info, section = fields[0], fields[1], fields[3]
+            else:
+                name, info, section = fields[0], fields[3], fields[5]
             if section == 0 and name and info >> 4 == _GLOBAL:
                 place = strings + name
                 yield data[place : find(b"\0", place)], versions[number]

@@ -334,7 +334,9 @@ def no_index_variables() -> dict[str, str]:
 
 
 def _name_index(index: Mapping[str, Any]) -> str:
-    return f"{index['name']}={index['url']}" if index.get("name") else str(index["url"])
+    if index.get("name"):
+        return f"{index['name']}={index['url']}"
+    return str(index["url"])
 
 
 def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:

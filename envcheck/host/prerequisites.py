@@ -12,7 +12,9 @@ from envcheck.host.process import run_program
 def find_installed_program(name: str) -> str:
     """Return the path of a program beside this Python, or on PATH; "" without one."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), name)
-    return beside if os.access(beside, os.X_OK) else find_program(name, os.environ)
+    if os.access(beside, os.X_OK):
+        return beside
+    return find_program(name, os.environ)
 
 
 _TIMEOUT = 20.0  # seconds; a Python on a slow network drive starts within them

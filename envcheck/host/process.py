@@ -125,7 +125,9 @@ def run_lines(
             )
         except OSError as error:
             return ProgramEnd(None, f"{argv[0]} could not be started: {error.strerror or error}")
-        read_lines = _read_lines if os.name == "posix" else _read_lines_with_timer
+        read_lines = _read_lines_with_timer
+        if os.name == "posix":
+            read_lines = _read_lines
         try:
             with allow_interrupts():
                 return read_lines(process, on_line, seconds)
@@ -222,7 +224,9 @@ def _capture_output(
 ) -> Fact[Completed]:
     deadline = time.monotonic() + timeout
     program, command = argv[0], " ".join(argv)
-    read_streams = _read_streams if os.name == "posix" else _read_streams_with_threads
+    read_streams = _read_streams_with_threads
+    if os.name == "posix":
+        read_streams = _read_streams
     streams = read_streams(process, deadline)
     if any(len(stream) > OUTPUT_LIMIT for stream in streams):
         return Unknown(
@@ -340,7 +344,9 @@ def _read_lines_with_timer(
         code = process.wait()
     finally:
         timer.cancel()
-    return ProgramEnd(None, "timed out") if is_late.is_set() else ProgramEnd(code)
+    if is_late.is_set():
+        return ProgramEnd(None, "timed out")
+    return ProgramEnd(code)
 
 
 def _decode_line(line: bytes) -> str:
@@ -556,7 +562,9 @@ def map_in_processes(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
 
     Uses all cores by forking; works in this process for few items, on one core, or without fork.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    cores = 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
     if len(items) < _MIN_ITEMS or cores < 2:
         yield from map(work, items)
         return

@@ -173,7 +173,9 @@ def _find_target(
         reported = created.folder
         python = ""
         needs_starter = installer == PIP and not created.starter
-        starter = find_python(created.python, os.environ) if needs_starter else ""
+        starter = ""
+        if needs_starter:
+            starter = find_python(created.python, os.environ)
         uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python
     interpreter = environment_python(place, installer, windows=known.report.system == "windows")
     return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter)
@@ -207,7 +209,8 @@ def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -
 def _fit(action: Action, target: _Target) -> Action:
     action = action.moved(target.reported, target.folder)
     if isinstance(action, CreateEnvironment):
-        action = replace(action, starter=(target.starter,)) if target.starter else action
+        if target.starter:
+            action = replace(action, starter=(target.starter,))
     elif getattr(action, "python", None) == target.python:
         action = replace(action, python=target.interpreter)
     if target.uv and _is_by_pip(action):

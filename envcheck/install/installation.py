@@ -297,7 +297,9 @@ def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> s
     could = ", or add --system to have it done"
     if system or any(map(_needs_person, steps)):
         could = ""
-    who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
+    who = ""
+    if any(step.scope == SYSTEM for step in steps):
+        who = " as an administrator"
     hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
     return f"the machine itself needs something first: {told}. {hint}"
 

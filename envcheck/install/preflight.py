@@ -296,7 +296,9 @@ def _check_disk_space(asked: Preflight) -> Iterator[str]:
     )
     free = get_free_bytes(str(parent))
     if free < needed:
-        copy = ", and a copy of the environment" if asked.facts is not None else ""
+        copy = ""
+        if asked.facts is not None:
+            copy = ", and a copy of the environment"
         based = f"wheels of this kind, packed and unpacked{copy}"
         yield (
             f"{parent} has space for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f}"
@@ -374,4 +376,6 @@ def describe_closed_index(wanted: RequirementSet, environment: Mapping[str, str]
     why = find_connection_error(
         page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate
     )
-    return f"the package index {page.shown} does not answer ({why})" if why else ""
+    if why:
+        return f"the package index {page.shown} does not answer ({why})"
+    return ""

@@ -235,7 +235,9 @@ def _check_schema_id(document: dict[str, Any], path: str) -> None:
             f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not"
             f" {SCHEMA_ID!r}."
         )
-    age = "older" if int(edition) < int(SCHEMA_ID.rpartition("/")[2]) else "newer"
+    age = "newer"
+    if int(edition) < int(SCHEMA_ID.rpartition("/")[2]):
+        age = "older"
     known = f"{SCHEMA_ID!r} and {FOLDED_ID!r}"
     raise MatrixError(
         f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {known}."

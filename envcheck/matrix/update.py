@@ -69,7 +69,8 @@ def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, st
 
     Raises UserError for a missing source or proof.
     """
-    source, repository = source or environ.get(ADDRESS, ""), environ.get(REPOSITORY, "")
+    source = source or environ.get(ADDRESS, "")
+    repository = environ.get(REPOSITORY, "")
     if not source:
         raise UserError(f"no data file is named: give its path, or set {ADDRESS} to its address.")
     address, _, pin = source.partition("#") if is_url(source) else (source, "", "")

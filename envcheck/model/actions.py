@@ -86,7 +86,9 @@ class Action:
 
     def without_sudo(self) -> Action:
         """Return the action for root, who needs no sudo."""
-        return replace(self, sudo=False) if getattr(self, "sudo", False) else self
+        if getattr(self, "sudo", False):
+            return replace(self, sudo=False)
+        return self
 
     def program_on(self, system: str = "") -> str:
         """Name the program that the command starts; "" for what no command does."""

@@ -132,7 +132,8 @@ def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
     if clause[3]:
         length = clause[2].count(".") + 1
         return (_padded(release, length) == _padded(version, length)) is (operator == "==")
-    place, bound = (release, _read_post(final[2])), (version, _read_post(clause[5]))
+    place = (release, _read_post(final[2]))
+    bound = (version, _read_post(clause[5]))
     if operator in _EXACT:  # a clause without a label admits every label
         return (place == bound and clause[4] in (None, final[3])) is (operator == "==")
     if operator == "~=":  # 2.15.1 stands for >=2.15.1,==2.15.*

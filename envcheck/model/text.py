@@ -46,7 +46,9 @@ def hide_url_secrets(text: str) -> str:
 
 
 def _keep_sign(found: "re.Match[str]") -> str:
-    return "://***@" if found["name"] else (found["channel"] or found["query"]) + "***"
+    if found["name"]:
+        return "://***@"
+    return (found["channel"] or found["query"]) + "***"
 
 
 def hide_secrets(text: str) -> str:

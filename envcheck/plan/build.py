@@ -235,7 +235,9 @@ class AlternativeSearch:
             is_cpu_build = not any(
                 choice.best and choice.best.candidate.is_gpu for choice in choices
             )
-            summary = "a build for the CPU" if is_cpu_build else "work on the CPU"
+            summary = "work on the CPU"
+            if is_cpu_build:
+                summary = "a build for the CPU"
             yield self._change(summary, CPU, choices, expect="cpu", requests=requests)
 
     def wsl(self) -> Iterator[Change]:
@@ -464,7 +466,9 @@ def is_possible(context: Context, candidate: Candidate) -> bool:
 
 
 def _version(choice: Choice) -> Version:
-    return Version(choice.best.candidate.row.version) if choice.best else Version("0")
+    if choice.best:
+        return Version(choice.best.candidate.row.version)
+    return Version("0")
 
 
 def _requirement(choice: Choice) -> str:

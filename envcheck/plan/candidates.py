@@ -179,10 +179,13 @@ def _companion_versions(candidate: Candidate) -> list[Version]:
 
     What nothing tells of, or is to be compiled, is the oldest.
     """
-    return [
-        Version(item.row.version if item.row else "1" if is_built_file(item) else "0")
-        for item in candidate.chosen
-    ]
+    versions = []
+    for item in candidate.chosen:
+        if item.row:
+            versions.append(Version(item.row.version))
+        else:
+            versions.append(Version("1" if is_built_file(item) else "0"))
+    return versions
 
 
 def is_built_file(item: ChosenCompanion) -> bool:
@@ -410,7 +413,8 @@ def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
 
 
 def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
-    data, cuda = plan_data().conda_libraries, major_minor(candidate.row.cuda or "")
+    data = plan_data().conda_libraries
+    cuda = major_minor(candidate.row.cuda or "")
     sources = []
     for row in data.rows:
         cudnn = _lowest_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
@@ -484,7 +488,9 @@ def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]
 
 def machine_glibc(context: Context) -> str:
     """Return the glibc of a Linux; "" where it is unknown or there is none."""
-    return (context.facts.host.libc_version.value or "") if context.os == "linux" else ""
+    if context.os == "linux":
+        return context.facts.host.libc_version.value or ""
+    return ""
 
 
 def python_minor(context: Context) -> str:

@@ -186,7 +186,8 @@ def _is_resolved(finding: Finding, source: CudaSource) -> bool:
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     if not source.cuda:
         return facts
-    cuda, folder = Known(source.cuda, _PLAN_SOURCE), "the planned environment/lib"
+    cuda = Known(source.cuda, _PLAN_SOURCE)
+    folder = "the planned environment/lib"
     toolkit = ToolkitInstall(
         "the planned environment", "conda", cuda, cudart_path=Known(folder, _PLAN_SOURCE)
     )
@@ -295,7 +296,9 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Candi
     for source in cuda_sources(judge.context, candidate, installer):
         judgement = judge.judge(candidate, source)
         if judgement.is_compatible or source.kind == SYSTEM or is_refused:
-            return judgement if fallback is None or judgement.is_compatible else fallback
+            if fallback is None or judgement.is_compatible:
+                return judgement
+            return fallback
         fallback = fallback or judgement
     assert fallback is not None  # noqa: S101 - there is always one source
     return fallback
@@ -555,7 +558,9 @@ def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
 
 
 def _format_pin(pin: Requirement) -> str:
-    return pin.plain if pin.specifier else f"{pin.plain}, pinned to an unknown version"
+    if pin.specifier:
+        return pin.plain
+    return f"{pin.plain}, pinned to an unknown version"
 
 
 def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
@@ -715,25 +720,16 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
     }
     if newest is None or newest.row.version in (candidate.row.version, *rejected):
         return
-    pins = (
-        (item, asked_of(item.row, newest.row.framework)) for item in candidate.chosen if item.row
-    )
-    pin = next(
-        (
-            f"{item.label} requires {newest.row.framework}{pin}"
-            for item, pin in pins
-            if not within(newest.row.version, pin or "")
-        ),
-        "",
-    )
+    newer = f"{_describe(newest.row)} is newer, but"
+    for item in candidate.chosen:
+        pin = asked_of(item.row, newest.row.framework) if item.row else None
+        if not within(newest.row.version, pin or ""):
+            yield f"{newer} {item.label} requires {newest.row.framework}{pin}."
+            return
     names = " and ".join(item.name for item in candidate.chosen)
     built = " and ".join(item.name for item in candidate.chosen if is_built_file(item))
-    reason = pin or (
-        f"no built file of {built} is known for it"
-        if built
-        else f"no known {names} release for it works here"
-    )
-    pinned = f"{newest.row.framework}=={major_minor(newest.row.version)}.*"
-    yield f"{_describe(newest.row)} is newer, but {reason}." + (
-        f" Name {pinned} to compile it." if built and not pin else ""
-    )
+    if built:
+        pinned = f"{newest.row.framework}=={major_minor(newest.row.version)}.*"
+        yield f"{newer} no built file of {built} is known for it. Name {pinned} to compile it."
+    else:
+        yield f"{newer} no known {names} release for it works here."

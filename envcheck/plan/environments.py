@@ -232,20 +232,22 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         and not is_free_threaded(context)
         and not any(choice.request.companions for choice in group)
     )
-    native = _use_conda_builds(context, environment, group) if is_native else None
+    native = None
+    if is_native:
+        native = _use_conda_builds(context, environment, group)
     if native is not None:
         return native
-    packages = tuple(spec for item in judgements for spec in item.source.packages)
-    channels = tuple(dict.fromkeys(name for item in judgements for name in item.source.channels))
+    packages: list[str] = []
+    channels = [name for item in judgements for name in item.source.channels]
+    if installer == CONDA:
+        packages = [f"python={environment.python}", "pip"]
+        packages += [spec for item in judgements for spec in item.source.packages]
+        channels = channels or ["conda-forge"]
     return replace(
         environment,
         sets=_sets(context, judgements, options.keep),
-        packages=(
-            (f"python={environment.python}", "pip", *dict.fromkeys(packages))
-            if installer == CONDA
-            else ()
-        ),
-        channels=channels or (("conda-forge",) if installer == CONDA else ()),
+        packages=tuple(dict.fromkeys(packages)),
+        channels=tuple(dict.fromkeys(channels)),
         library_folders=_library_folders(environment, judgements),
         variables=_variables(context, installer, judgements),
     )

@@ -266,7 +266,9 @@ def uninstall_steps(
     action = UninstallPackages(
         names, interpreter(environment), UV if environment.installer == UV else PIP, purpose=purpose
     )
-    return (Step("remove", action, environment=environment.folder),) if names else ()
+    if names:
+        return (Step("remove", action, environment=environment.folder),)
+    return ()
 
 
 def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:

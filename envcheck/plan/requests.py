@@ -315,7 +315,9 @@ def _cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
     release = context.facts.driver.release.value or ""
     reported = context.facts.driver.cuda_driver_version.value or ""
-    branch = context.matrix.driver_branch(release) if release and not reported else None
+    branch = None
+    if release and not reported:
+        branch = context.matrix.driver_branch(release)
     return branch.cuda if branch else reported
 
 

@@ -165,7 +165,9 @@ def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
     def complete(release: PlannedRelease) -> PlannedRelease:
         starts = (f"{release.distribution}=", f"{release.distribution}[")
         own = [item for item in refused.values() if item.requirement.startswith(starts)]
-        return replace(release, rejected=(*own, *release.rejected)) if own else release
+        if own:
+            return replace(release, rejected=(*own, *release.rejected))
+        return release
 
     if refused:
         return replace(plan, releases=tuple(map(complete, plan.releases)))

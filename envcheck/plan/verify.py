@@ -164,7 +164,9 @@ def _virtual_packages(rattler: Any, environment: Environment) -> list[Any]:
         )
     if "CONDA_OVERRIDE_CUDA" in environment.variables:
         versions["__cuda"] = environment.variables["CONDA_OVERRIDE_CUDA"]
-    name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
+    name = rattler.PackageName
+    version = rattler.Version
+    build = rattler.BuildString("0")
     return [
         rattler.GenericVirtualPackage(name(item), version(text), build)
         for item, text in versions.items()

@@ -42,7 +42,9 @@ def _late(module: str, function: str, *, selects: bool = False) -> Probe:
         collect_section = getattr(
             __import__(f"envcheck.probes.{module}", fromlist=(function,)), function
         )
-        return collect_section(host, selection) if selects else collect_section(host)
+        if selects:
+            return collect_section(host, selection)
+        return collect_section(host)
 
     return probe
 
@@ -189,7 +191,9 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
         )
     if GLIBC in environment:
         version = _parse_override(environment, GLIBC, r"\d+\.\d+")
-        kind = Known("glibc", version.source) if isinstance(version, Known) else version
+        kind = version
+        if isinstance(version, Known):
+            kind = Known("glibc", version.source)
         host = replace(host, libc_kind=kind, libc_version=version)
     facts = replace(facts, driver=driver, host=host)
     if COMPUTE_CAPABILITIES in environment:

@@ -94,14 +94,10 @@ def _read_versions(host: Host, paths: Mapping[str, Fact[str]]) -> Dict[str, Fact
         if isinstance(path, Known)
     }
     answers = run_concurrently(host, commands)
-    return {
-        name: (
-            read_version_answer(answers[name], " ".join(commands[name]))
-            if name in commands
-            else path
-        )
-        for name, path in paths.items()
-    }
+    versions = dict(paths)
+    for name, command in commands.items():
+        versions[name] = read_version_answer(answers[name], " ".join(command))
+    return versions
 
 
 def _is_clang(host: Host, path: Fact[str]) -> bool:

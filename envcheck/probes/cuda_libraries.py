@@ -230,7 +230,8 @@ def _read_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[
         headers = {str(majors[0]): header for header in headers.values()}
     else:
         majors = list(dict.fromkeys((*libraries, *headers)))
-    no_library, no_header = ("", Absent(place.libraries)), ("", Absent(place.headers))
+    no_library = ("", Absent(place.libraries))
+    no_header = ("", Absent(place.headers))
     return [
         _make_install(
             survey.host,
@@ -261,17 +262,18 @@ def _make_install(
         missing = Unknown(
             "unparsable", f"the file name {name} contains no version", (library_path.value,)
         )
-        library_version = Known(version, library_path.source) if version else missing
+        library_version = missing
+        if version:
+            library_version = Known(version, library_path.source)
+    header_fact: Fact[str] = Absent(place.headers)
+    if header_path:
+        header_fact = Known(header_path, Source("file", header_path))
     return LibraryInstall(
         library=kind.name,
         root=place.root,
         origin=place.origin,
         header_version=header_version,
-        header_path=(
-            Known(header_path, Source("file", header_path))
-            if header_path
-            else Absent(place.headers)
-        ),
+        header_path=header_fact,
         library_version=library_version,
         library_path=library_path,
         package_version=package_version,
@@ -430,7 +432,9 @@ def _read_wheel_names(
 def _read_conda_records(
     host: Host, kind: LibraryKind, place: LibraryPlace
 ) -> Tuple[Fact[str], Fact[str]]:
-    prefix = get_parent(place.root) if place.root.endswith("\\Library") else place.root
+    prefix = place.root
+    if place.root.endswith("\\Library"):
+        prefix = get_parent(place.root)
     records = join_path(host, prefix, "conda-meta")
     names = host.list_folder(records)
     for name in names.value or ():

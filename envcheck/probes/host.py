@@ -136,7 +136,9 @@ def read_jetson_release(host: Host, machine: str) -> Fact[str]:
     if host.system != "linux" or machine != "aarch64":
         return Absent((_TEGRA,))
     text = host.read_text(_TEGRA)
-    release = parse_tegra_release(text.value) if isinstance(text, Known) else None
+    release = None
+    if isinstance(text, Known):
+        release = parse_tegra_release(text.value)
     if release is not None:
         return Known(release, Source("file", _TEGRA, release))
     model = host.read_text(_MODEL).value or ""

@@ -146,7 +146,9 @@ def _find_faults(
         sizes = folders.sizes(place)
         if sizes is None:
             continue
-        missing = folders.find_missing(location, folder) if folder and not sizes else ""
+        missing = ""
+        if folder and not sizes:
+            missing = folders.find_missing(location, folder)
         if missing:
             found[missing] = "missing"
             continue
@@ -180,7 +182,9 @@ def _find_cut_off(
     The others may have been edited.
     """
     paths = {posixpath.join(location, path): path for path in smaller}
-    answer = host.ask("syntax_errors", *paths, python=python).value if paths else None
+    answer = None
+    if paths:
+        answer = host.ask("syntax_errors", *paths, python=python).value
     broken = set((answer or {}).get("paths", ()))
     for path, name in paths.items():
         text = host.read_text(path).value if path not in broken else None
@@ -294,7 +298,9 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     found += _find_start_code(host, answer["folders"])
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
-        return Known(tuple(found), Source("file", marker)) if found else NOT_STATED
+        if found:
+            return Known(tuple(found), Source("file", marker))
+        return NOT_STATED
     names = {entry["name"] for entry in entries}
     for folder in answer["folders"]:
         if folder["scope"] == "environment":

@@ -20,7 +20,8 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     """Return the integrated GPU with name and compute capability, absent on any other machine."""
     if host.system != "linux":
         return Absent((f"Jetson (this is {host.system})",))
-    compatible, model = host.read_text(_COMPATIBLE, 4096), host.read_text(_MODEL, 4096)
+    compatible = host.read_text(_COMPATIBLE, 4096)
+    model = host.read_text(_MODEL, 4096)
     release = host.read_text(_RELEASE, 4096)
     traces = [fact for fact in (compatible, model, release) if isinstance(fact, Known)]
     if not traces:

@@ -182,7 +182,9 @@ def _to_text(value: Any) -> Optional[str]:
 
 def to_count(value: Any) -> Optional[int]:
     """Return an integer; None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return None
 
 
 def _to_flag(value: Any) -> Optional[bool]:

@@ -107,17 +107,16 @@ def _name_adapter(name: str) -> Iterator[OtherGpu]:
 def _read_gpu(host: Host, device: PciDevice, vendors: Mapping[str, str]) -> OtherGpu:
     folder = f"/sys/bus/pci/devices/{device.address}"
     source = Source("file", folder, f"{device.vendor}:{device.device_id} {device.device_class}")
+    integrated: Fact[bool] = NOT_STATED
+    if vendors[device.vendor] == "intel":
+        integrated = Known(device.address == _INTEL_GRAPHICS, source)
     return OtherGpu(
         vendors[device.vendor],
         name=_find_name(host, device, f"{folder}/product_name"),
         pci_address=Known(device.address, source),
         pci_id=Known(device.device_id, source),
         kernel_driver=device.driver,
-        integrated=(
-            Known(device.address == _INTEL_GRAPHICS, source)
-            if vendors[device.vendor] == "intel"
-            else NOT_STATED
-        ),
+        integrated=integrated,
     )
 
 

@@ -55,7 +55,8 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
             continue
         header = re.search(r"^\[([^\]]+)\]", line)
         if header:
-            current, key = sections.setdefault(header.group(1).strip().lower(), {}), ""
+            current = sections.setdefault(header.group(1).strip().lower(), {})
+            key = ""
         elif line[0].isspace() and key:
             current[key] = (current[key] + " " + line.strip()).strip()
         elif re.search(r"[=:]", line):
@@ -123,7 +124,9 @@ def _make_configuration_fact(
 ) -> Fact[Mapping[str, str]]:
     if unread is not None:
         return unread
-    return Known(values, Source("file", ", ".join(read))) if read else Absent(files)
+    if read:
+        return Known(values, Source("file", ", ".join(read)))
+    return Absent(files)
 
 
 def _list_pip_files(host: Host) -> Iterator[str]:

@@ -118,7 +118,9 @@ def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bo
     entries = host.list_folder(_NVSWITCHES).value
     if entries:
         return Known(True, Source("file", _NVSWITCHES, entries[0]))
-    return Known(False, devices.source) if isinstance(devices, Known) else devices
+    if isinstance(devices, Known):
+        return Known(False, devices.source)
+    return devices
 
 
 def read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> Gpu:

@@ -430,7 +430,9 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
         if not isinstance(real, Known):
             return real
         head = host.read_bytes(real.value, _WRAPPER_BYTES)
-        script = head.value.decode("utf-8", "replace") if head.value is not None else ""
+        script = ""
+        if head.value is not None:
+            script = head.value.decode("utf-8", "replace")
         target = None
         if script.startswith("#!"):
             target = parse_nvcc_wrapper(script, host.environment())

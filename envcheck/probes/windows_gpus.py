@@ -22,7 +22,8 @@ def check_wsl_drivers(host: Host) -> Optional[Absent]:
 
     /dev/dxg serves GPUs of any maker.
     """
-    libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(WSL_DRIVERS)
+    libraries = host.list_folder(_WSL_LIBRARIES)
+    drivers = host.list_folder(WSL_DRIVERS)
     if libraries.value is None or not drivers.value:
         return None
     if any(re.match(r"libcuda|libnvidia|nvidia-smi", name) for name in libraries.value):

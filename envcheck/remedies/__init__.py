@@ -156,4 +156,6 @@ def fit_to_system(fix: Remedy, system: str) -> Remedy:
 
 def _name_variable(text: str, system: str) -> str:
     """Name the variable that Windows' loader reads."""
-    return text.replace("LD_LIBRARY_PATH", "PATH") if system == "windows" else text
+    if system == "windows":
+        return text.replace("LD_LIBRARY_PATH", "PATH")
+    return text

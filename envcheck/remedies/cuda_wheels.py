@@ -40,7 +40,9 @@ def _install_build_with_libraries(situation: Situation, name: str) -> Remedy | N
     extra = identity(name).plans.gpu_requirement
     if not extra:
         return None
-    windows = " Windows has none: use WSL 2." if situation.os in ("", "windows") else ""
+    windows = ""
+    if situation.os in ("", "windows"):
+        windows = " Windows has none: use WSL 2."
     return Remedy(f"Install the framework with its CUDA libraries: {extra}.{windows}", steps)
 
 

@@ -103,7 +103,9 @@ def install_newer_driver(situation: Situation, fix: InstallDriver) -> Remedy:
     checks = []
     if unknown:
         checks = [Show(("nvidia-smi",), "shows the host's driver", SYSTEM)]
-    reason = f" CUDA {fix.cuda} needs it." if fix.cuda and fix.floor and unknown else ""
+    reason = ""
+    if fix.cuda and fix.floor and unknown:
+        reason = f" CUDA {fix.cuda} needs it."
     alternatives = (*_keep_driver(situation, fix), *driver.alternatives)
     return Remedy(driver.summary + reason, (*checks, *driver.actions), alternatives)
 
@@ -116,7 +118,9 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
         if pin:
             return (Alternative(f"Keep the driver and install {pin}.", situation.install(pin)),)
         return ()
-    build = situation.build(fix.framework, fix.distribution) if fix.framework else None
+    build = None
+    if fix.framework:
+        build = situation.build(fix.framework, fix.distribution)
     replacement = release_for_driver(situation.context, build) if build else ""
     # Where it is the same release, the driver lacks something else.
     if replacement and build and build.version not in replacement:

@@ -63,7 +63,8 @@ def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild 
 
     Return None where that is not known.
     """
-    python, libc = context.facts.python.version.value, context.facts.host.libc_version
+    python = context.facts.python.version.value
+    libc = context.facts.host.libc_version
     if (
         not python
         or not cuda
@@ -71,7 +72,9 @@ def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild 
         or context.facts.host.libc_kind.value == "musl"
     ):
         return None
-    glibc = libc.value if context.os == "linux" and libc.value is not None else ""
+    glibc = ""
+    if context.os == "linux" and libc.value is not None:
+        glibc = libc.value
     return TorchBuild(version, cuda, major_minor(python), context.platform, glibc)
 
 
@@ -229,7 +232,8 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
 
     Return () where the one that is there will do.
     """
-    gcc, row = situation.facts.compilers.gcc_version, situation.matrix.toolkit(cuda)
+    gcc = situation.facts.compilers.gcc_version
+    row = situation.matrix.toolkit(cuda)
     if isinstance(gcc, Absent):
         return install_anywhere(situation, "compiler-for-python", "Install a C++ compiler.")[0]
     if row is None or gcc.value is None:
@@ -285,11 +289,9 @@ def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str
         text += f" That takes about {minutes:.0f} minutes of one core"
         if jobs > 1:
             text += f", {minutes / jobs:.0f} minutes on {jobs} cores"
-        text += (
-            f", and {build.job_gigabytes:g} GB of memory for each job."
-            if build.job_gigabytes
-            else "."
-        )
+        if build.job_gigabytes:
+            text += f", and {build.job_gigabytes:g} GB of memory for each job"
+        text += "."
     else:
         text += " How long that takes is not known."
     return (text,)

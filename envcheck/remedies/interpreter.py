@@ -76,7 +76,9 @@ _BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}
 def install_python(situation: Situation, fix: InstallPython) -> Remedy:
     """Make an environment with the build of Python that uv, or on Windows winget, downloads."""
     minor = system_packages().python.usual
-    what = f"a Python for {fix.architecture}" if fix.architecture else "a 64-bit Python"
+    what = "a 64-bit Python"
+    if fix.architecture:
+        what = f"a Python for {fix.architecture}"
     summary = f"Install {what}, and recreate the environment with it."
     if situation.os == "windows":
         install = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)

@@ -59,13 +59,14 @@ def install_matching_cudnn(situation: Situation, fix: InstallCudnn) -> Remedy | 
 
 
 def _describe_cudnn(fix: InstallCudnn, build: Build | None, version: str, cuda: str) -> str:
-    named = major_minor(version) if build else version
-    for_cuda = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
-    newer = ""
+    summary = f"Install cuDNN {major_minor(version) if build else version}"
+    if cuda:
+        summary += f" for CUDA {numbers(cuda)[0] if build else cuda}"
     if "." in version and not fix.exact:
-        newer = f", or a newer {numbers(version)[0]}.x"
-    built = f"; {build.label} was built with it" if build else ""
-    return f"Install cuDNN {named}{for_cuda}{newer}{built}."
+        summary += f", or a newer {numbers(version)[0]}.x"
+    if build:
+        summary += f"; {build.label} was built with it"
+    return f"{summary}."
 
 
 def _install_named_libraries(

@@ -116,7 +116,9 @@ def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | N
     if known:
         there = (row for row in known if installed and row.version == installed.version)
         return _install_for_cuda_of(situation, framework, version, next(there, known[0]))
-    kept = _keep_dependant(situation, framework, label, installed) if installed else None
+    kept = None
+    if installed:
+        kept = _keep_dependant(situation, framework, label, installed)
     if kept or situation.from_log:
         return kept
     summary = f"Install the release of {name} that was made for {framework} {version}."

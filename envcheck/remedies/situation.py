@@ -255,7 +255,9 @@ class Situation:
     def uninstall(self, *names: str) -> tuple[Action, ...]:
         """Remove distributions from the environment."""
         plain_names = tuple(name for name in names if re.fullmatch(_NAME, name))
-        return (UninstallPackages(plain_names, self.python),) if plain_names else ()
+        if plain_names:
+            return (UninstallPackages(plain_names, self.python),)
+        return ()
 
     def new_environment(self, python: str) -> tuple[Action, ...]:
         """Create an environment with another Python minor such as 3.12; () where it is no minor."""

@@ -256,7 +256,9 @@ def _propose_driver(situation: Situation, floor: str) -> str:
 
     The lowest where none is known.
     """
-    newest = newest_branch(situation.context) if floor and situation.context.gpus else ""
+    newest = ""
+    if floor and situation.context.gpus:
+        newest = newest_branch(situation.context)
     if not newest or numbers(newest) < numbers(floor)[:1]:
         return f" {floor} or newer" if floor else ""
     if newest == floor:

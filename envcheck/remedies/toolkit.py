@@ -65,7 +65,9 @@ def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remed
     built = f"; {build.label} was built for CUDA {fix.cuda}" if build else ""
     summary = f"Install the CUDA {version} libraries{built}."
     if fix.compiles:
-        beside = " next to the installed one" if _find_installed(situation) else ""
+        beside = ""
+        if _find_installed(situation):
+            beside = " next to the installed one"
         summary = f"Build with CUDA {version}{beside}."
     elif situation.has_conda:
         return _install_conda_libraries(situation, version, summary)
@@ -375,7 +377,9 @@ def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
 @writes(ReplaceBundledPtxas)
 def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | None:
     """Name another ptxas to a package that calls its own."""
-    upgrade = f"nstall a torch that requires {fix.newer} or newer" if fix.newer else ""
+    upgrade = ""
+    if fix.newer:
+        upgrade = f"nstall a torch that requires {fix.newer} or newer"
     if not fix.variable:
         return Remedy(f"I{upgrade}.") if upgrade else None
     place = PROGRAM_SHELL if fix.path else "where that toolkit is installed"

@@ -37,20 +37,12 @@ def describe_comparison(
     `quiet` leaves the most likely cause, `verbose` lists every difference.
     """
     machines = zip("AB", names, (found.a, found.b), strict=True)
-    told: set[str] = set()
-    return Document(
-        "envcheck diff",
-        found.verdict,
-        conclude(found),
-        sections=(
-            Section(tuple(_describe_side(*each) for each in machines), is_apart=False),
-            *(
-                _describe_cause(found)
-                if quiet
-                else _describe_differences(found, told, verbose=verbose)
-            ),
-        ),
-    )
+    sections = [Section(tuple(_describe_side(*each) for each in machines), is_apart=False)]
+    if quiet:
+        sections += _describe_cause(found)
+    else:
+        sections += _describe_differences(found, set(), verbose=verbose)
+    return Document("envcheck diff", found.verdict, conclude(found), sections=tuple(sections))
 
 
 def _describe_side(letter: str, name: str, machine: Machine) -> Line:

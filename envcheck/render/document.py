@@ -206,7 +206,9 @@ def format_evidence(item: Evidence, *, is_short: bool = False) -> str:
     places = where.split(", ") if is_short else []
     if len(places) > 3:
         where = f"{', '.join(places[:2])} and {len(places) - 2} more places"
-    cited = f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
+    cited = ""
+    if item.citation is not None:
+        cited = f" [{item.citation.url_or_artifact}]"
     return f"{item.fact}: {item.shown}" + (f" ({where})" if where else "") + cited
 
 

@@ -120,7 +120,9 @@ def render_fleet_csv(rows: list[HostRow]) -> str:
 
 
 def _disarm(text: str) -> str:
-    return f"'{text}" if text.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA) else text
+    if text.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA):
+        return f"'{text}"
+    return text
 
 
 _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}

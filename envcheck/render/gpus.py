@@ -157,7 +157,9 @@ def _mig(activity: GpuActivity) -> str:
     enabled = activity.gpu.mig_enabled
     if not isinstance(enabled, Known):
         return _shown(enabled)
-    count = len(activity.instances.value) if activity.instances.value is not None else 0
+    count = 0
+    if activity.instances.value is not None:
+        count = len(activity.instances.value)
     if enabled.value:
         return f"{count} instance{'s' if count != 1 else ''}"
     return "off"

@@ -122,7 +122,9 @@ def fenced(lines: list[str], language: str = "") -> list[str]:
 
 
 def _kind(finding: Shown) -> str:
-    return f"**{finding.kind}** (the cause)" if finding.is_cause else finding.kind
+    if finding.is_cause:
+        return f"**{finding.kind}** (the cause)"
+    return finding.kind
 
 
 def render_github(document: Document) -> str:

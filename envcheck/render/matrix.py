@@ -211,7 +211,9 @@ def _describe_release(item: NewestRelease) -> Row:
     if not item.requirement:
         return item.framework, "none", newer
     name, _, version = item.requirement.partition("==")
-    span = f"since {item.oldest}" if item.oldest != item.newest else "no older one"
+    span = "no older one"
+    if item.oldest != item.newest:
+        span = f"since {item.oldest}"
     if len(item.exceptions) == 1:
         span += f", not {item.exceptions[0]}"
     elif item.exceptions:
@@ -311,7 +313,9 @@ def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> I
         yield f"? {label}: {'; '.join(item.why)}."
     for problem in item.problems:
         fix = problem.fix or problem.remedy
-        where = f" on {', '.join(problem.platforms)}" if problem.platforms else ""
+        where = ""
+        if problem.platforms:
+            where = f" on {', '.join(problem.platforms)}"
         yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (
             f" Fix: {fix}" if fix else ""
         )

@@ -306,7 +306,9 @@ def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[
     for number, step in enumerate(plan.steps, 1):
         action = step.action
         traces = _trace(plan, step) if is_traced or step.scope == SYSTEM else ()
-        about = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
+        about = ""
+        if step.scope == SYSTEM:
+            about = f" [{step.scope}: as an administrator]"
         if step.resolves:
             about += f" (resolves {', '.join(step.resolves)})"
         if isinstance(action, AskPerson):
@@ -614,7 +616,9 @@ def render_script(plan: Plan) -> str:
     for step in plan.steps:
         lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
     text = "\n".join(lines) + "\n"
-    return text.encode("ascii", "replace").decode("ascii") if is_windows(plan) else text
+    if is_windows(plan):
+        return text.encode("ascii", "replace").decode("ascii")
+    return text
 
 
 def _command(plan: Plan, step: Step) -> list[str]:

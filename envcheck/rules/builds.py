@@ -180,7 +180,9 @@ def label_cuda(local: str) -> str:
 
 def _local_version(local: str) -> Fact[str]:
     cuda = label_cuda(local)
-    return Known(cuda, Source("file", "version label", f"+{local}")) if cuda else NO_ROW
+    if cuda:
+        return Known(cuda, Source("file", "version label", f"+{local}"))
+    return NO_ROW
 
 
 def _local_build(local: str) -> Fact[bool]:

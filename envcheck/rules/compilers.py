@@ -373,7 +373,9 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
 
 def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
     """Name the finding of a GPU that nvcc cannot build for, and the CUDA that can."""
-    first_toolkit = item.architecture.first_toolkit if item.architecture else None
+    first_toolkit = None
+    if item.architecture:
+        first_toolkit = item.architecture.first_toolkit
     last_toolkit = item.architecture.last_toolkit if item.architecture else None
     if first_toolkit and is_older(version, first_toolkit):
         return "gpu-arch-too-new", f"from CUDA {first_toolkit} on"

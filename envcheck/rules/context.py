@@ -371,11 +371,12 @@ def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate
             return cast("T", context.machine_answers[key])
         outer, context.has_read_target = context.has_read_target, key in context.answers
         try:
-            found: T = (
-                context.answers[key]
-                if context.has_read_target
-                else function(context, *args, **kwargs)
-            )
+            found: T
+            if context.has_read_target:
+                found = context.answers[key]
+            else:
+                found = function(context, *args, **kwargs)
+            # the function may have read the target meanwhile
             (context.answers if context.has_read_target else context.machine_answers)[key] = found
         finally:
             context.has_read_target |= outer
@@ -436,7 +437,9 @@ def rule(
             return (_complete(finding, ids[0], severity) for finding in body(context, *values))
 
         module = body.__module__
-        plugin = module if are_allowed() and not module.startswith("envcheck.") else ""
+        plugin = ""
+        if are_allowed() and not module.startswith("envcheck."):
+            plugin = module
         RULES.append(Rule(ids, severity, needs, goal, check, plugin, installs, last))
         return check
 

@@ -534,7 +534,8 @@ def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> lis
 
 
 def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
-    fact, names = context.facts.python.duplicate_owners, {item.name for item in rivals}
+    fact = context.facts.python.duplicate_owners
+    names = {item.name for item in rivals}
     all_owners = fact.value or {}
     shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
     if shared is None or not isinstance(fact, Known):

@@ -289,7 +289,9 @@ def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
-    return system_copies(context) if context.facts.cudnn.value is not None else ()
+    if context.facts.cudnn.value is not None:
+        return system_copies(context)
+    return ()
 
 
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
@@ -337,7 +339,8 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
-    expected, cure = built_with(build), InstallCudnn(build.framework, build.distribution)
+    expected = built_with(build)
+    cure = InstallCudnn(build.framework, build.distribution)
     alternatives = [copy for copy in copies if copy.version.value]
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
@@ -433,7 +436,9 @@ def _row(build: Build) -> tuple[Evidence, ...]:
     row = build.release.cudnn if build.release else None
     if not expected:
         return ()
-    citation = build.citations[0] if row == expected and build.citations else None
+    citation = None
+    if row == expected and build.citations:
+        citation = build.citations[0]
     return (
         Evidence(build.label, f"built with cuDNN {expected}", source_of(build.cudnn), citation),
     )

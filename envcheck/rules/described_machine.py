@@ -105,7 +105,8 @@ def planned_facts(
         facts = replace(facts, gpus=NOT_STATED if is_unstated else Absent(("--gpu was not given",)))
     facts = replace(facts, python=_new_environment(facts.python, description.python))
     if description.glibc:
-        glibc, kind = _said("--glibc", description.glibc), _said("--glibc", "glibc")
+        glibc = _said("--glibc", description.glibc)
+        kind = _said("--glibc", "glibc")
         facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
     return with_hardware(facts, description, matrix)
 
@@ -140,7 +141,9 @@ def _said(option: str, value: str) -> Known[str]:
 
 def _driver(release: str, matrix: Matrix, *, windows: bool) -> Known[str]:
     """Read a driver release; a bare branch is read as its newest known release."""
-    newest = matrix.newest_driver(release, windows=windows) if release.isdigit() else ""
+    newest = ""
+    if release.isdigit():
+        newest = matrix.newest_driver(release, windows=windows)
     return Known(newest or release, Source("override", "--driver", release))
 
 

@@ -498,7 +498,9 @@ def driver_needed(context: Context) -> Iterator[Finding]:
     rows = [(version, toolkit_of(context, version)) for version in versions if version]
     own = [(version, driver_floor(context, row)) for version, row in rows if row]
     for build in possible_cuda_builds(context):
-        toolkit = toolkit_of(context, build.cuda.value) if build.cuda.value else None
+        toolkit = None
+        if build.cuda.value:
+            toolkit = toolkit_of(context, build.cuda.value)
         floor = driver_floor(context, toolkit) if toolkit else None
         if toolkit is None or not floor:
             continue
@@ -666,7 +668,9 @@ class Shortfall(NamedTuple):
 
 
 def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortfall) -> Finding:
-    floor = f"driver >= {shortfall.floor}" if shortfall.floor else "driver not stated"
+    floor = "driver not stated"
+    if shortfall.floor:
+        floor = f"driver >= {shortfall.floor}"
     evidence = [
         context.seen(shortfall.seen),
         Evidence(f"toolkits {toolkit.version}", floor, citation=toolkit.citations[0]),
@@ -675,7 +679,8 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
         origin = f"built with CUDA {toolkit.version}"
         evidence.append(Evidence(f"matrix {build.label}", origin, citation=build.citations[0]))
     message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
-    floor, about = shortfall.floor or "", About(build.framework, build.distribution)
+    floor = shortfall.floor or ""
+    about = About(build.framework, build.distribution)
     cure = InstallDriver(
         floor, cuda=toolkit.version, framework=build.framework, distribution=build.distribution
     )
@@ -699,7 +704,9 @@ def driver_branch(context: Context) -> Iterator[Finding]:
         first_branch = None
         if item.architecture:
             first_branch = item.architecture.first_driver_branch
-        last_branch = item.architecture.last_driver_branch if item.architecture else None
+        last_branch = None
+        if item.architecture:
+            last_branch = item.architecture.last_driver_branch
         if first_branch and int(branch.branch) < int(first_branch):
             reason = f"the first branch that drives it is {first_branch}"
             yield _not_driven(
@@ -733,7 +740,9 @@ def _branch(context: Context) -> DriverBranch | None:
     # not known.
     rows, number = context.matrix.driver_branches(), numbers(release.value)[:1]
     older = (row for row in rows[1:] if numbers(row.branch) <= number)
-    return next(older, None) if number and number < numbers(rows[0].branch) else None
+    if number and number < numbers(rows[0].branch):
+        return next(older, None)
+    return None
 
 
 def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:

@@ -299,7 +299,9 @@ class _Run:
         What shows at run is a note, unless it decides.
         """
         is_left_open = error.unknown == AT_RUN and error.name != self.context.decisive
-        return NOTE if is_left_open or error.unknown == NOT_COLLECTED else item.severity
+        if is_left_open or error.unknown == NOT_COLLECTED:
+            return NOTE
+        return item.severity
 
     def _block(self, reason: Unknown, severity: str, fact: str, ids: tuple[str, ...]) -> None:
         self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)

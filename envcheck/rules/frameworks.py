@@ -214,7 +214,9 @@ def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]
     shared = {module for identity in identities() for module in identity.namespaces}
     for name, item in context.distributions.items():
         # conda's metapackages hold nothing
-        module = context.matrix.module_of(name) if item.scope != "conda" else None
+        module = None
+        if item.scope != "conda":
+            module = context.matrix.module_of(name)
         if module and module not in shared:
             owners.setdefault((module, item.location), []).append(item)
     return owners
@@ -249,7 +251,9 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     The framework's usual distribution, of the newest version among them.
     """
     default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
-    twin = known_framework(default).plans.gpu_twin if default in framework_names() else ""
+    twin = ""
+    if default in framework_names():
+        twin = known_framework(default).plans.gpu_twin
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
@@ -266,7 +270,9 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     row = context.matrix.release(default, newest.version, context.platform, default)
     if row is None or (context.goal == "gpu" and not row.cuda_build):
         return f"{newest.name}=={newest.version.partition('+')[0]}"
-    extra = f"[{row.gpu_extra}]" if row.gpu_extra and context.goal == "gpu" else ""
+    extra = ""
+    if row.gpu_extra and context.goal == "gpu":
+        extra = f"[{row.gpu_extra}]"
     return f"{default}{extra}=={row.version}"
 
 
@@ -354,7 +360,8 @@ def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
 
 def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     """Name the Pythons a release has wheels for, and their builds where that matters."""
-    standard, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
+    standard = ", ".join(_pythons((row,)))
+    free = ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
         return standard
     return f"the regular builds of {standard}" + (
@@ -384,7 +391,9 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
         if row.distribution == distribution and not row.yanked and supports_python(context, row)
     )
     alternative = next(matches, None)
-    return f"{alternative.distribution}=={alternative.version}" if alternative else ""
+    if alternative:
+        return f"{alternative.distribution}=={alternative.version}"
+    return ""
 
 
 @rule("dependency-conflict", goal="any", installs=True)
@@ -578,7 +587,9 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
         replacement = name_replacement(context.matrix, row, wanted.specifier)
         if context.goal != "gpu":
             replacement = re.sub(r"\[.*\]", "", replacement)
-        hint = f" Its last real release here is {last_version}." if last_version else ""
+        hint = ""
+        if last_version:
+            hint = f" Its last real release here is {last_version}."
         yield incompatible(
             f"{wanted.text} cannot be installed. {row.reason}{hint}",
             (

@@ -96,7 +96,9 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
     if not cuda:
         return ""
     targets = [target for target in map(parse_target, texts) if target]
-    return cuda if coverage(targets, capability, context.matrix.is_tegra) == JIT else ""
+    if coverage(targets, capability, context.matrix.is_tegra) == JIT:
+        return cuda
+    return ""
 
 
 def partial_code_citation() -> Citation:
@@ -361,7 +363,9 @@ def _reason(build: Build) -> Unknown:
 def _older_major(cuda: str, item: JudgedGpu) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for
     # the GPU.
-    first_toolkit = item.architecture.first_toolkit if item.architecture else None
+    first_toolkit = None
+    if item.architecture:
+        first_toolkit = item.architecture.first_toolkit
     return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
 
 
@@ -452,7 +456,9 @@ def _slow_or_unread(
     context: Context, build: Build, gpus: tuple[JudgedGpu, ...]
 ) -> Iterator[Finding]:
     for item in gpus:
-        kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
+        kind = NATIVE
+        if item.architecture:
+            kind = verdict_on(context, build, item).kind
         if kind == JIT:
             problem = _find_known_problem(context, build, item)
             message = (

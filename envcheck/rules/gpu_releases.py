@@ -325,7 +325,9 @@ def release_for_driver(context: Context, build: Build) -> str:
         return ""
     if build.traits.index:
         version, variant = choose_variant(context, build.framework, build.version)
-        return f"{build.distribution} {version} for CUDA {variant}" if variant else ""
+        if variant:
+            return f"{build.distribution} {version} for CUDA {variant}"
+        return ""
     row = best_gpu_row(context, build.framework, build.version)
     return gpu_requirement(context, row) if row is not None else ""
 

@@ -143,15 +143,8 @@ def hides_any_gpu(value: str) -> bool:
 
 def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
     """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
-    uuids = tuple((gpu.uuid.value or "") for gpu in gpus)
-    instances = tuple(
-        (
-            tuple(device.uuid for device in gpu.mig_devices.value)
-            if gpu.mig_devices.value is not None
-            else ()
-        )
-        for gpu in gpus
-    )
+    uuids = tuple(gpu.uuid.value or "" for gpu in gpus)
+    instances = tuple(tuple(device.uuid for device in gpu.mig_devices.value or ()) for gpu in gpus)
     return select_devices(value, uuids, instances)
 
 

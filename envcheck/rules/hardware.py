@@ -159,7 +159,9 @@ def _other_evidence(context: Context) -> tuple[Evidence, ...]:
     drivers = [
         gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value is not None
     ]
-    shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})" if drivers else names
+    shown = names
+    if drivers:
+        shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})"
     return (context.seen("gpus"), context.seen("other_gpus", shown=shown or "none found"))
 
 
@@ -183,7 +185,9 @@ def _which(failed: list[Gpu]) -> str:
     if not failed:
         return "A GPU"
     index = failed[0].nvml_index
-    return f"GPU {index.value}" if index.value is not None else gpu_name(failed[0])
+    if index.value is not None:
+        return f"GPU {index.value}"
+    return gpu_name(failed[0])
 
 
 def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
@@ -205,7 +209,9 @@ def _nvml_fault(gpu: Gpu) -> int | None:
     "NVML (…), GPU 1: GPU is lost (15)".
     """
     fact: Fact[str] = gpu.uuid
-    match = re.search(r"\((\d+)\)$", fact.detail) if isinstance(fact, Unknown) else None
+    match = None
+    if isinstance(fact, Unknown):
+        match = re.search(r"\((\d+)\)$", fact.detail)
     return int(match[1]) if match and int(match[1]) in _NVML_FAULTS else None
 
 
@@ -281,8 +287,12 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             cause = "is set to compute mode 'prohibited': no CUDA program may use it"
         else:
             cause = f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
-        severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
-        index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
+        severity = WARNING
+        if len(closed) == len(context.gpus) and prohibited:
+            severity = ERROR
+        index = "0"
+        if gpu.nvml_index.value is not None:
+            index = str(gpu.nvml_index.value)
         yield incompatible(
             f"{_describe_gpu(gpu)} {cause}.",
             (_gpu_evidence(context, gpu, "compute_mode"),),
@@ -367,7 +377,9 @@ def _instances(context: Context, gpu: Gpu) -> int:
 
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
-    index = str(gpu.nvml_index.value) if gpu.nvml_index.value is not None else "0"
+    index = "0"
+    if gpu.nvml_index.value is not None:
+        index = str(gpu.nvml_index.value)
     message = (
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees"
         " no device on it."

@@ -30,7 +30,9 @@ def target_builds(context: Context) -> tuple[Build, ...]:
 
 def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
     """List the distributions that an extra brings: jax[cuda12] -> jax-cuda12-plugin."""
-    row = wanted.build.release if wanted.build and not wanted.build.installed else None
+    row = None
+    if wanted.build and not wanted.build.installed:
+        row = wanted.build.release
     if row is None or row.gpu_extra is None or row.cuda_build:
         return ()
     requested_extra = next((extra for extra in wanted.extras if extra in row.extras), None)

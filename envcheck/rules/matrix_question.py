@@ -152,7 +152,9 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
 
 def _lowest_driver(matrix: Matrix, row: FrameworkRelease) -> str:
     """Return the lowest driver that runs a build; "" where the matrix does not state it."""
-    toolkit = matrix.resolve_toolkit(row.cuda) if row.cuda_build and row.cuda else None
+    toolkit = None
+    if row.cuda_build and row.cuda:
+        toolkit = matrix.resolve_toolkit(row.cuda)
     return (floor_of(toolkit, windows=row.platform.startswith("win")) if toolkit else None) or ""
 
 
@@ -398,7 +400,9 @@ def _make_table_row(row: Row) -> TableRow:
     values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
     found = TableRow(table, title, values, tuple(row.citations), row.note, proof)
-    return _with_document(found, row) if isinstance(row, FrameworkRelease) else found
+    if isinstance(row, FrameworkRelease):
+        return _with_document(found, row)
+    return found
 
 
 def _with_document(found: TableRow, row: FrameworkRelease) -> TableRow:

@@ -99,23 +99,16 @@ class _Search:
         question = self.judge.question
         python = question.python or _middle_python(best)
         given = [("--python", python), ("--driver", question.driver), ("--gpu", question.gpu)]
-        given += [("--platform", self.platform)]
-        given += [
-            (
-                "--expect",
-                (
-                    ""
-                    if question.is_about_gpus or not framework(self.framework).cuda.needs_gpu
-                    else "gpu"
-                ),
-            )
-        ]
+        given.append(("--platform", self.platform))
+        if framework(self.framework).cuda.needs_gpu and not question.is_about_gpus:
+            given.append(("--expect", "gpu"))
         options = [word for name, value in given if value for word in (name, value)]
         return ("envcheck", "plan", f"{best.row.distribution}=={best.row.version}", *options)
 
     def _releases(self) -> Iterator[tuple[str, list[Candidate]]]:
         """Yield the platform's releases, newest first, with what can be installed of each."""
-        matrix, names = self.judge.matrix, distributions_of(self.context, self.framework)
+        matrix = self.judge.matrix
+        names = distributions_of(self.context, self.framework)
         for version in matrix.versions(self.framework):
             rows = (matrix.release(self.framework, version, self.platform, name) for name in names)
             usable = [row for row in rows if row is not None and not row.yanked]

@@ -104,7 +104,8 @@ def _not_installed(context: Context, text: str) -> Finding:
 
 def _installation(context: Context, text: str) -> Fix:
     requirement = read_requirement(text)
-    plain, public = requirement.plain, re.sub(r"\+[\w.]+", "", requirement.specifier)
+    plain = requirement.plain
+    public = re.sub(r"\+[\w.]+", "", requirement.specifier)
     versions = context.matrix.versions(context.matrix.framework_of(requirement.name) or "")
     # which counts builds as one release
     if versions and not any(within(version, public) for version in versions):

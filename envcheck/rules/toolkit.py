@@ -275,7 +275,8 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
         return True
     if len(numbers(cuda)) == 1:
         return numbers(version)[:1] == numbers(cuda)
-    required, sonames = loaded_sonames(context, cuda), loaded_sonames(context, version)
+    required = loaded_sonames(context, cuda)
+    sonames = loaded_sonames(context, version)
     return required == sonames if required and sonames else None
 
 
@@ -317,7 +318,9 @@ def _wrong_version(
 
 def _install_toolkit(build: Build) -> InstallToolkit | None:
     cuda = build.cuda.value
-    return InstallToolkit(cuda, build.framework, build.distribution) if cuda else None
+    if cuda:
+        return InstallToolkit(cuda, build.framework, build.distribution)
+    return None
 
 
 _ID = "toolkit-path-conflict"

@@ -283,7 +283,9 @@ def _unknown_name(name: str, matrix: Matrix) -> str:
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
-    name, specifier, extras = requirement.name, requirement.specifier, requirement.extras
+    name = requirement.name
+    specifier = requirement.specifier
+    extras = requirement.extras
 
     def wanted(
         build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()

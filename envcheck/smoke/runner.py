@@ -301,7 +301,9 @@ def _gpus_of(job: Job) -> list[str]:
 
     Jobs that wait for each other would wait for ever.
     """
-    return sorted(job.device.visible.split(",")) if job.device.kind != CPU else []
+    if job.device.kind != CPU:
+        return sorted(job.device.visible.split(","))
+    return []
 
 
 def run_job(task: Task, job: Job, heard: OnStep) -> Run:

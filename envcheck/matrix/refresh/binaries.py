@@ -138,6 +138,13 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
     runpath = (tags.get("DT_RUNPATH") or tags.get("DT_RPATH") or [""])[0]
     texts = (_get_span(sections[name], data) for name in _TEXTS if name in sections)
     opened = {name for text in texts for name in find_library_names(data, *text, SHARED)}
+    gpu_code = Counter[str]()
+    for name in _GPU_SECTIONS:
+        if name in sections:
+            gpu_code += parse_fatbins(data, *_get_span(sections[name], data))
+    compilers: tuple[str, ...] = ()
+    if ".comment" in sections:
+        compilers = _read_compilers(data, *_get_span(sections[".comment"], data))
     return Binary(
         format="elf",
         machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
@@ -145,20 +152,9 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
         opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
         # without repetitions
         runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),
-        gpu_code=sum(
-            (
-                parse_fatbins(data, *_get_span(sections[name], data))
-                for name in _GPU_SECTIONS
-                if name in sections
-            ),
-            Counter[str](),
-        ),
+        gpu_code=gpu_code,
         symbols=find_newest_versions(_iterate_versions(sections.get(".gnu.version_r"))),
-        compilers=(
-            _read_compilers(data, *_get_span(sections[".comment"], data))
-            if ".comment" in sections
-            else ()
-        ),
+        compilers=compilers,
     )
 
 
@@ -283,5 +279,7 @@ def _get_pe_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
     start, size = section.PointerToRawData, section.SizeOfRawData
     if start + size > len(data):
         raise BinaryError("a section reaches beyond its end")
-    used = min(size, section.Misc_VirtualSize) if section.Misc_VirtualSize else size
+    used = size
+    if section.Misc_VirtualSize:
+        used = min(size, section.Misc_VirtualSize)
     return start, start + used

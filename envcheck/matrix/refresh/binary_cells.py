@@ -44,12 +44,10 @@ def derive_cells(framework: str, binaries: Binaries) -> Row:
         "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": list_supported(read),
         "glibc": max(floors, key=numbers, default=None),
-        **(
-            known.binary_cells(binaries["read"])
-            if (known := published_framework(framework))
-            else {}
-        ),
     }
+    known = published_framework(framework)
+    if known:
+        cells |= known.binary_cells(binaries["read"])
     return {cell: value for cell, value in cells.items() if value}
 
 

@@ -130,7 +130,9 @@ def _fold_release(rows: Iterable[Row]) -> list[Row]:
 
 
 def _without_processor(tag: str, processor: str) -> str:
-    return tag.removesuffix(processor) + "*" if tag.endswith(f"_{processor}") else tag
+    if tag.endswith(f"_{processor}"):
+        return tag.removesuffix(processor) + "*"
+    return tag
 
 
 def _join_pythons(pythons: list[str]) -> str:

@@ -121,7 +121,9 @@ class Group:
         reasons = {
             " ".join(wheel.yanked_reason[:_REASON].split()).rstrip(".") for wheel in self.wheels
         } - {""}
-        why = f" ({'; '.join(sorted(reasons))})".replace(". ", "; ") if reasons else ""
+        why = ""
+        if reasons:
+            why = f" ({'; '.join(sorted(reasons))})".replace(". ", "; ")
         if self.yanked:
             return f"Yanked wheels: {self.yanked} of {len(self.wheels)}{why}."
         return ""

@@ -115,7 +115,9 @@ class Reader:
 
         `progress` gets the bytes of each chunk.
         """
-        folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
+        folder = None
+        if self._cache:
+            folder = self._cache.folder / f"binaries-{EDITION}"
         return DeepReader(self._session, self._settings, folder, progress=progress)
 
     def read_all(
@@ -153,7 +155,9 @@ class Reader:
         return reading
 
     def _read(self, framework: str, wheel: Wheel, was_compared: bool) -> Contents:  # noqa: FBT001 - a pool hands it over
-        kept = self._cache.get(name_cached(framework, wheel)) if self._cache else None
+        kept = None
+        if self._cache:
+            kept = self._cache.get(name_cached(framework, wheel))
         if kept is not None:
             return kept
         contents, received = read_wheel(

@@ -329,7 +329,9 @@ def _find_losses(
     found = []
     for group in groups:
         lost = _describe_loss(rows.get((group.distribution, group.platform)), group)
-        files = reader.release_files(group.distribution, group.version) if lost else None
+        files = None
+        if lost:
+            files = reader.release_files(group.distribution, group.version)
         if lost and files is None:
             found.append(f"{group.distribution} {group.version} on {group.platform}: {lost}")
         listed = {

@@ -233,7 +233,9 @@ def _usual_extra(distribution: str, requirements: list[Requirement]) -> str:
     row = companion_row(distribution)
     needed = {name for framework in row.frameworks for name in identity(framework).distributions}
     holders = {extra_of(item) for item in requirements if item.name in needed}
-    return row.usual_extra if row.usual_extra in holders and "" not in holders else ""
+    if row.usual_extra in holders and "" not in holders:
+        return row.usual_extra
+    return ""
 
 
 def _list_pythons(group: Group, metadata: str) -> list[str]:
@@ -303,7 +305,9 @@ def fill_companion(draft: Draft) -> None:
     """Fill the row of a companion's release on one platform."""
     oldest = [item for wheel in draft.group.wheels for item in wheel.name.oldest_pythons]
     if oldest:
-        stated = "no Python" if max(oldest) <= (3, 0) else "only the oldest Python"
+        stated = "only the oldest Python"
+        if max(oldest) <= (3, 0):
+            stated = "no Python"
         draft.say(
             "pythons", f"Its name states {stated}; those that its metadata admits are listed."
         )
@@ -340,7 +344,9 @@ def _add_cuda(draft: Draft) -> None:
     has_code = companion_row(draft.distribution).binaries != "(?!)" and draft.platform.startswith(
         ("linux", "win")
     )
-    asked = [need.text for need in draft.needs if not need.extra] if has_code else wheels
+    asked = wheels
+    if has_code:
+        asked = [need.text for need in draft.needs if not need.extra]
     majors = (
         set(named) or linked or {major for text in asked for major in re.findall(_OF_MAJOR, text)}
     )

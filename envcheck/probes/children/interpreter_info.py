@@ -30,7 +30,8 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
     base = sys.base_prefix
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
     venv, config = find_venv(sys.executable)
-    user, enabled = find_user_site(environ), is_user_site_enabled(environ, config)
+    user = find_user_site(environ)
+    enabled = is_user_site_enabled(environ, config)
     if without_packages:
         folders = []
     else:
@@ -40,6 +41,10 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
         machine = os.uname()[4]
     else:
         machine = environ.get("PROCESSOR_ARCHITECTURE", "")
+    platform = "linux-" + machine
+    if sys.platform != "linux":
+        platform = __import__("sysconfig").get_platform()
+    system = "conda" if conda else "system"
     managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
     return {
         "executable": sys.executable or "",
@@ -47,15 +52,11 @@ def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) ->
         "implementation": sys.implementation.name,
         "bits": 64 if sys.maxsize > 2**32 else 32,
         "machine": "i686" if machine == "x86_64" and sys.maxsize < 2**32 else machine,
-        "platform": (
-            "linux-" + machine
-            if sys.platform == "linux"
-            else __import__("sysconfig").get_platform()
-        ),
+        "platform": platform,
         "abi": get_abi_tag(),
         "prefix": venv or base,
         "base_prefix": base,
-        "kind": "venv" if venv else "conda" if conda else "system",
+        "kind": "venv" if venv else system,
         "base_is_conda": conda,
         "externally_managed": not venv and os.path.isfile(managed),
         "user_site": user,

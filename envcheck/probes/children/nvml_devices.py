@@ -37,7 +37,9 @@ class Nvml:
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
         except ValueError as error:  # an undecodable name
             return {"error": -1, "text": f"not readable: {error}"}
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return value
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Return the result of one function of the module, or its refusal.

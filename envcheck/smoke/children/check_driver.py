@@ -181,7 +181,9 @@ def checked(
 
 def not_loaded() -> str:
     """Return the finding that a missing library points to."""
-    return "libcuda-not-on-path" if os.path.exists(LOADED_DRIVER) else "driver-missing"
+    if os.path.exists(LOADED_DRIVER):
+        return "libcuda-not-on-path"
+    return "driver-missing"
 
 
 class Gpu:
@@ -535,7 +537,9 @@ def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
                     "16 MiB arrived %s" % ("directly" if direct else "through the host's memory")
                 )
             else:
-                how = "a direct copy" if direct else "a copy through the host's memory"
+                how = "a copy through the host's memory"
+                if direct:
+                    how = "a direct copy"
                 step.failed("%s arrived with other bytes" % how, "multi-gpu-p2p-nccl")
 
 

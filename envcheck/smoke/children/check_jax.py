@@ -241,7 +241,9 @@ def place_of(jax: Any, array: Any) -> str:
 
 def kind_of(device: Any) -> str:
     """Return CPU or GPU."""
-    return "GPU" if device.platform in ("gpu", "cuda") else str(device.platform).upper()
+    if device.platform in ("gpu", "cuda"):
+        return "GPU"
+    return str(device.platform).upper()
 
 
 def list_gpus(jax: Any) -> List[Any]:

@@ -95,7 +95,8 @@ class Engine(Base):
 
     def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Trace and compile by TorchScript, which needs no host compiler."""
-        torch, given = self._torch, (self._on(device, left), self._on(device, right))
+        torch = self._torch
+        given = (self._on(device, left), self._on(device, right))
         product = torch.jit.trace(lambda a, b: torch.relu(a @ b) + 0.0 * torch.exp(a @ b), given)
         for _ in range(3):  # the first runs only profile
             found = product(*given)

@@ -80,7 +80,9 @@ def memory() -> Optional[Tuple[int, int]]:
 def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
     # _v2: CUDA 11
     release = getattr(cuda, "cuDevicePrimaryCtxRelease_v2", None) or cuda.cuDevicePrimaryCtxRelease
-    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    context = ctypes.c_void_p()
+    free = ctypes.c_size_t()
+    total = ctypes.c_size_t()
     if cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
         return None
     if cuda.cuCtxPushCurrent_v2(context):

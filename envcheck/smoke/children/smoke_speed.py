@@ -60,7 +60,9 @@ def multiply(report: "Report", engine: Any, device: str, precision: str) -> None
     with report.step("speed of %s" % precision, device) as step:
         size, seconds = product_time(engine, device, precision)
         speed = 2.0 * size**3 / seconds / 1e12
-        best = expected(attributes()).get(precision) if device.startswith("GPU") else None
+        best = None
+        if device.startswith("GPU"):
+            best = expected(attributes()).get(precision)
         name = "matmul %s %d x %d" % (precision, size, size)
         report.measure(step.check, device, name, speed, "TFLOP/s", share(speed, best) + ABOUT_SPEED)
         judge_speed(step, "%s: %.3g TFLOP/s" % (name, speed), speed, best)

@@ -52,7 +52,9 @@ class TensorFlow(Engine):
         wanted = 0 if report.gpu == "cpu" else report.count
         listed = counted[main]
         if listed < wanted:
-            cause = "" if self._tf.test.is_built_with_cuda() else "framework-cpu-build"
+            cause = "framework-cpu-build"
+            if self._tf.test.is_built_with_cuda():
+                cause = ""
             step.failed(
                 "TensorFlow lists %d of %d GPU%s" % (listed, wanted, "s" if wanted > 1 else ""),
                 cause,
