@@ -308,7 +308,7 @@ class InstallPackages(Action):
         if replace(other, requirements=self.requirements, purpose=self.purpose) != self:
             return None
         kept = {_name(text): text for text in (*other.requirements, *self.requirements)}
-        ordered = dict.fromkeys(_name(text) for text in (*self.requirements, *other.requirements))
+        ordered = dict.fromkeys(map(_name, (*self.requirements, *other.requirements)))
         return replace(self, requirements=tuple(kept[name] for name in ordered))
 
 

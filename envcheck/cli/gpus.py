@@ -160,7 +160,7 @@ class Table:
             gpus = Known(tuple(view.activity for view in listing.views), listing.gpus.source)
         else:
             gpus = listing.gpus
-        text = "".join(_line(row) for row in self._rows.build_rows(now, gpus))
+        text = "".join(map(_line, self._rows.build_rows(now, gpus)))
         self._write(lambda: _add(Path(self._path), text))
 
     def _write(self, write: Callable[[], str]) -> str:
@@ -204,9 +204,7 @@ def _line(cells: Row) -> str:
 EXAMPLE = (
     "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
 )
-DTYPES, OPTIMIZERS = (
-    tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers)
-)
+DTYPES, OPTIMIZERS = map(tuple, (load_training_memory().dtypes, load_training_memory().optimizers))
 
 
 @click.command(epilog=EXAMPLE)

@@ -209,7 +209,7 @@ def _describe_lost_python(folder: str) -> str:
 def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
     if not isinstance(fact, Known):
         return format_fact(fact)
-    return ", ".join(_format_framework(item) for item in fact.value) or "none"
+    return ", ".join(map(_format_framework, fact.value)) or "none"
 
 
 def _format_imports(facts: Facts) -> list[tuple[str, str]]:

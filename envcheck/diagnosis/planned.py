@@ -81,7 +81,7 @@ def with_planned_remedies(
 
     `strictly`: with no release that the requirements asked for do not admit.
     """
-    if not any(_is_cause(item) for item in report.findings):
+    if not any(map(_is_cause, report.findings)):
         return report
     context = situation.context
     judge = _build_judge(context)

@@ -98,7 +98,7 @@ def framework(name: str) -> Framework:
 
 def all_frameworks() -> Tuple[Framework, ...]:
     """Load every framework."""
-    return tuple(framework(name) for name in _rows())
+    return tuple(map(framework, _rows()))
 
 
 @functools.lru_cache(maxsize=1)

@@ -114,7 +114,7 @@ class _Image:
 
     def texts(self, tag: int) -> Tuple[str, ...]:
         """Return the names that the dynamic entries of a kind state."""
-        return tuple(self.text(value) for value in self.entries.get(tag, ()))
+        return tuple(map(self.text, self.entries.get(tag, ())))
 
     def versions_needed(self) -> Iterator[Tuple[str, str, int, bool]]:
         """Yield soname, version, index and weakness of each version asked of another file."""

@@ -197,7 +197,7 @@ def copy_tree(source: StrPath, target: StrPath) -> None:
 
 def measure_tree(folder: str) -> int:
     """Return the bytes on disk of the files below a folder; unreadable ones count as 0."""
-    return sum(_measure_file(path) for path in _walk_files(folder))
+    return sum(map(_measure_file, _walk_files(folder)))
 
 
 def list_changed_files(folder: StrPath, seconds: float) -> List[str]:

@@ -44,7 +44,7 @@ class Loader:
             "/lib",
             "/usr/lib",
         )
-        self._default = tuple(folder for folder in folders if self.names(folder))
+        self._default = tuple(filter(self.names, folders))
 
     def find(
         self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()

@@ -164,7 +164,7 @@ def _build_settings(options: Mapping[str, str]) -> IndexSettings:
 
 def _parse_number(options: Mapping[str, str], names: Iterable[str], default: float) -> float:
     """Read a number of seconds or retries; raises SettingsError for another value, as pip does."""
-    named = next((name for name in names if options.get(name)), "")
+    named = next(filter(options.get, names), "")
     if not named:
         return default
     try:

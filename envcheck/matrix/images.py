@@ -164,7 +164,7 @@ def parse_framework(reference: str) -> tuple[str, str, str] | None:
     The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """
     row, parts = parse_reference(reference) or (None, dict[str, str]())
-    name = next((name for name in framework_names() if parts.get(name)), "")
+    name = next(filter(parts.get, framework_names()), "")
     if row is None or not name:
         return None
     is_for_gpu = bool(row.gpu or parts.get("gpu") or parts.get("cuda"))

@@ -455,7 +455,7 @@ def _mark(value: Any) -> Any:
     """
     if isinstance(value, Known):
         if isinstance(value.value, tuple):
-            return Known(tuple(_mark(item) for item in value.value), value.source)
+            return Known(tuple(map(_mark, value.value)), value.source)
         return value
     if isinstance(value, (Absent, Unknown)) or not list_fields(value):
         return value

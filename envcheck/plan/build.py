@@ -344,7 +344,7 @@ class AlternativeSearch:
             *replan(tuple(text for item in requests for text in item.texts), description, expect),
             *self.options.repeat_options,
         )
-        return Change(summary, effort, ", ".join(_requirement(choice) for choice in choices), argv)
+        return Change(summary, effort, ", ".join(map(_requirement, choices)), argv)
 
     def _minors(self, facts: Facts, goal: str) -> list[str]:
         """List the Pythons of releases that driver and GPU code allow, newest first."""

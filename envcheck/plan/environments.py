@@ -222,7 +222,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         installer=installer,
         python=python_minor(context) + ("t" if is_free_threaded(context) else ""),
         platform=context.platform,
-        glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
+        glibc=max(map(wheel_glibc, rows), key=lambda text: Version(text or "0")),
         machine_glibc=machine_glibc(context),
         macos=_macos(rows),
         pip_too_old=_minimum_pip(context, rows),

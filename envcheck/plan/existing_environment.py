@@ -341,7 +341,7 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
         plugin = known_framework(release.framework).plugin_of_extra.format(extra=match[1])
     names = (release.distribution, plugin)
     texts = [text for row in rows if row.distribution in names for text in row.cuda_wheels]
-    return list(dict.fromkeys(name_of(text) for text in (*texts, *release.constraints)))
+    return list(dict.fromkeys(map(name_of, (*texts, *release.constraints))))
 
 
 _BY_PIP = "Uninstall the packages that pip installed: conda's files would mix with theirs."

@@ -277,7 +277,7 @@ class Redactor:
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, (tuple, list)):
-            return tuple(self.redact(item) for item in value)
+            return tuple(map(self.redact, value))
         if isinstance(value, Mapping):
             return {self.redact_text(key): self.redact(item) for key, item in value.items()}
         before = [getattr(value, name) for name in list_fields(value)]

@@ -72,7 +72,7 @@ def find_driver_libraries(host: Host) -> DriverLibraries:
 
 
 def _find_first(host: Host, paths: Tuple[str, ...], otherwise: Fact[str]) -> Fact[str]:
-    facts = (host.real_path(path) for path in paths)
+    facts = map(host.real_path, paths)
     return next((fact for fact in facts if isinstance(fact, Known)), otherwise)
 
 

@@ -196,7 +196,7 @@ def _to_mig_devices(value: Any) -> Tuple[MigDevice, ...]:
 
 
 def _to_processes(value: Any) -> Tuple[GpuProcess, ...]:
-    return tuple(_to_process(entry) for entry in value)
+    return tuple(map(_to_process, value))
 
 
 def _to_process(entry: Mapping[str, Any]) -> GpuProcess:

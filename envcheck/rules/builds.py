@@ -201,7 +201,7 @@ def rows_by_extra(
     parts = []
     for extra in [item for item in named if item in extras] or named:
         of_major = re.compile(rf"-{extra}\b|[>=]={extra[2:]}\.")
-        wheels = tuple(wheel for wheel in row.cuda_wheels if of_major.search(wheel))
+        wheels = tuple(filter(of_major.search, row.cuda_wheels))
         parts.append(
             replace(row, cuda_build=True, cuda=extra[2:], gpu_extra=extra, cuda_wheels=wheels)
         )

@@ -441,9 +441,8 @@ class BuiltWhenUsed:
 
 def _compiled_when_used(context: Context) -> str:
     """Name a package that builds its CUDA code on use: "deepspeed 0.15.1 builds ..."."""
-    packages = (
-        context.distributions.get(name)
-        for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages
+    packages = map(
+        context.distributions.get, load_data("frameworks/built_when_used", BuiltWhenUsed).packages
     )
     package = next((item for item in packages if item), None)
     if package:

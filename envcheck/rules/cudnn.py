@@ -91,7 +91,7 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
         readings += [installed_version(install)]
     if wheel:
         readings += [wheel.version]
-    version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
+    version = next(filter(_tells_minor, readings), lookup.version)
     cuda_major = (install.cuda_major.value if install else None) or (
         wheel.cuda_major if wheel else ""
     )
@@ -450,7 +450,7 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
 
     One overwrote the other.
     """
-    if not any(relies_on_system(build) for build in cuda_builds(context)):
+    if not any(map(relies_on_system, cuda_builds(context))):
         return
     for copy in context.facts.cudnn.value or ():
         header, library = copy.header_version, copy.library_version

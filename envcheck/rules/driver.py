@@ -215,7 +215,7 @@ def _by_remains(context: Context) -> Finding:
 def _missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
     evidence = (
         context.seen(fact),
-        context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)),
+        context.seen("gpus", shown=", ".join(map(gpu_name, context.gpus))),
     )
     return incompatible(message, evidence, cure=cure)
 

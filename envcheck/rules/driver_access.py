@@ -376,7 +376,7 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
 def _visible_devices_finding(
     context: Context, verdict: str, severity: str, message: str
 ) -> Finding:
-    names = ", ".join(gpu_name(gpu) for gpu in context.gpus) or "whichever there are"
+    names = ", ".join(map(gpu_name, context.gpus)) or "whichever there are"
     value = context.environment.get(_VARIABLE, "")
     evidence = (
         context.seen(f"host.environment {_VARIABLE}", context.facts.host.environment, repr(value)),

@@ -402,7 +402,7 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
 
 
 def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
-    if any(_is_error(finding) for finding in findings):
+    if any(map(_is_error, findings)):
         return INCOMPATIBLE
     if not checked or any(
         item.verdict == UNDETERMINED and item.severity == ERROR for item in findings

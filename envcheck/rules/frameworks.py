@@ -702,7 +702,7 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
     if not is_cpu_build or framework.traits.plugin_of_extra or not has_other:
         return
     is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
-    has_cuda = any(_has_cuda(other) for other in judged_frameworks(context))
+    has_cuda = any(map(_has_cuda, judged_frameworks(context)))
     unread = context.facts.python.unread.value
     if unread and framework.traits.plans.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))

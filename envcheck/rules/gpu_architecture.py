@@ -468,7 +468,7 @@ def _slow_or_unread(
             )
             yield incompatible(
                 message + "".join(f" {row.what}" for row in problem),
-                (*_evidence(context, build, item), *(_problem_evidence(row) for row in problem)),
+                (*_evidence(context, build, item), *map(_problem_evidence, problem)),
                 finding_id=TOO_NEW,
                 severity=WARNING,
                 cure=_avoid_slow_start(problem, build, item),

@@ -68,9 +68,7 @@ class _Search:
         above: list[tuple[str, list[Candidate]]] = []  # what is newer than the best
         below: list[tuple[str, bool]] = []  # the best, and what is older
         for version, candidates in self._releases():
-            works = next(
-                (item for item in _same_build_first(candidates, last) if self._works(item)), None
-            )
+            works = next(filter(self._works, _same_build_first(candidates, last)), None)
             best, last = best or works, works or last
             if best is None:
                 above.append((version, candidates))

@@ -76,14 +76,14 @@ def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
     if isinstance(build.libraries, Unknown):
         return None
     lookups = build.libraries.value or ()
-    return tuple(item for item in lookups if _of_toolkit(item))
+    return tuple(filter(_of_toolkit, lookups))
 
 
 def cudnn_lookup(build: Build) -> LibraryLookup | None:
     """Find the lookup of cuDNN itself among what a build loads, or of the part that it opens."""
     lookups = build.libraries.value or ()
     itself = (item for item in lookups if library_name(item.soname) == "cudnn")
-    return next(itself, None) or next((item for item in lookups if _is_part(item)), None)
+    return next(itself, None) or next(filter(_is_part, lookups), None)
 
 
 def _is_part(item: LibraryLookup) -> bool:

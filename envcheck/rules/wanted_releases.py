@@ -370,7 +370,7 @@ def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
 def _after(version: str) -> str:
     """Return the next minor release: 2.11.0 -> 2.12.0."""
     release = Version(version).release
-    return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
+    return ".".join(map(str, (release[0], release[1] + 1, *(0 for _ in release[2:]))))
 
 
 def _matching_rows(
@@ -420,7 +420,7 @@ def _filter_installable(
         (EXTRA_PLATFORM, lambda row: has_extra_wheels(context.platform, row, extras)),
     )
     for obstacle, passes in checks:
-        remaining = tuple(row for row in rows if passes(row))
+        remaining = tuple(filter(passes, rows))
         if not remaining:
             return obstacle, rows
         rows = remaining

@@ -97,7 +97,7 @@ def choose_devices(
         )
     if visible is not None and _is_ambiguous(gpus, visible, order) and not wanted:
         entries = [entry.strip() for entry in visible.split(",")][: len(shown)]
-        return DeviceChoice(tuple(_in_cuda_order(entry) for entry in entries), tuple(left_out))
+        return DeviceChoice(tuple(map(_in_cuda_order, entries)), tuple(left_out))
     devices: list[Device] = []
     for position in shown:
         instances, reason = _devices_of(position, gpus[position], visible)

@@ -132,7 +132,7 @@ class Draft:
     @cached_property
     def needs(self) -> tuple[Need, ...]:
         """Return the requirements of its wheel."""
-        return tuple(self._need(item) for item in parse_requirements(self.contents.metadata))
+        return tuple(map(self._need, parse_requirements(self.contents.metadata)))
 
     def _need(self, item: Requirement) -> Need:
         extra = extra_of(item)
@@ -252,7 +252,7 @@ def _list_pythons(group: Group, metadata: str) -> list[str]:
         required = SpecifierSet(parse_field(metadata, "Requires-Python"))
     except InvalidSpecifier:
         required = SpecifierSet()
-    known = (python for python in load_companions().pythons if group.admits(python))
+    known = filter(group.admits, load_companions().pythons)
     admitted = (python for python in known if required.contains(f"{python}.0"))
     return sorted({*group.pythons(), *admitted}, key=numbers)
 
