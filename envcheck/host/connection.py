@@ -10,6 +10,8 @@ import urllib.request
 from typing import List, Tuple
 from urllib.parse import urlsplit, urlunsplit
 
+_SECONDS = 10.0
+
 
 def find_connection_error(
     url: str,
@@ -18,7 +20,6 @@ def find_connection_error(
     trusted: Tuple[str, ...] = (),
     *,
     certificate: str = "",
-    timeout: float = 10.0,
 ) -> str:
     """Return why a server does not answer, "" where it does.
 
@@ -37,7 +38,7 @@ def find_connection_error(
                 context=_make_ssl_context(url, ca_file, trusted, certificate)
             )
         )
-        urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
+        urllib.request.build_opener(*handlers).open(request, timeout=_SECONDS).close()
     except urllib.error.HTTPError as error:
         # a small index does not support HEAD
         failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED

@@ -92,15 +92,13 @@ class IndexSettings:
 
 
 def read_pip_settings(
-    environment: Mapping[str, str],
-    prefix: str = sys.prefix,
-    schemes: tuple[str, ...] = ("http", "https"),
+    environment: Mapping[str, str], schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
     """Read pip's configuration of the primary index.
 
     Extra indexes and find-links are ignored on purpose.
     """
-    options = read_pip_options(environment, prefix)
+    options = read_pip_options(environment)
     if is_true(options.get("no-index", "")):
         raise SettingsError(
             "pip is configured to use no index (no-index), so envcheck has nothing to read."
@@ -127,11 +125,9 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> None:
         raise SettingsError("pip's index is not a valid URL: it names no host.")
 
 
-def read_connection_settings(
-    environment: Mapping[str, str], prefix: str = sys.prefix
-) -> IndexSettings:
+def read_connection_settings(environment: Mapping[str, str]) -> IndexSettings:
     """Read how to connect to servers other than the index: certificates, proxy, timeouts."""
-    return _build_settings(read_pip_options(environment, prefix))
+    return _build_settings(read_pip_options(environment))
 
 
 def is_true(value: str) -> bool:
@@ -139,13 +135,13 @@ def is_true(value: str) -> bool:
     return value.lower() in {"1", "true", "yes", "on"}
 
 
-def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
+def read_pip_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Read all options of pip's files and variables by their long names.
 
     Raises SettingsError for a broken file.
     """
     found: dict[str, str] = {}
-    for path in list_pip_files(environment, _SYSTEM, environment.get("VIRTUAL_ENV") or prefix):
+    for path in list_pip_files(environment, _SYSTEM, environment.get("VIRTUAL_ENV") or sys.prefix):
         found.update(_read(Path(path)))
     return {**found, **_read_environment(environment)}
 

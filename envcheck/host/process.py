@@ -544,11 +544,11 @@ def call_concurrently(calls: Mapping[str, Callable[[], T]]) -> Dict[str, T]:
 
 
 def run_concurrently(
-    host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0
+    host: Host, commands: Mapping[str, Sequence[str]]
 ) -> Dict[str, Fact[Completed]]:
-    """Run all commands at once and return their answers by name."""
+    """Run all commands at once, each for two seconds, and return their answers by name."""
     return call_concurrently(
-        {name: partial(host.run, argv, timeout) for name, argv in commands.items()}
+        {name: partial(host.run, argv, 2.0) for name, argv in commands.items()}
     )
 
 

@@ -361,9 +361,7 @@ class Situation:
         facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
         return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"
 
-    def plan_command(
-        self, framework: str, requirement: str = "", purpose: str = ""
-    ) -> tuple[Action, ...]:
+    def plan_command(self, framework: str, requirement: str = "") -> tuple[Action, ...]:
         """Name the command that plans for this machine.
 
         Return () for a log that leaves open what the plan depends on.
@@ -374,8 +372,8 @@ class Situation:
         if not target or (self.from_log and not set(self.plan_options) >= _STATED):
             return ()
         machine = " for that machine" if self.from_log else ""
-        default_purpose = f"prints the exact commands{machine} and changes nothing"
-        return (RunEnvcheck(("plan", target, *self.plan_options), purpose or default_purpose),)
+        purpose = f"prints the exact commands{machine} and changes nothing"
+        return (RunEnvcheck(("plan", target, *self.plan_options), purpose),)
 
 
 def find_last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:

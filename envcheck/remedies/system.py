@@ -195,9 +195,9 @@ def system_packages() -> SystemPackages:
     return load_data("advice/system_packages", SystemPackages)
 
 
-def build_reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:
+def build_reboot(situation: Situation) -> Reboot:
     """Restart the machine."""
-    return Reboot(situation.sudo, purpose)
+    return Reboot(situation.sudo, "start with the new kernel module")
 
 
 # The driver.

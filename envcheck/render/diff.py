@@ -10,7 +10,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode
 from envcheck.render.document import Document, Line, Section
-from envcheck.render.json_contracts import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, pick_fields, schema_keys
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v
@@ -126,6 +126,12 @@ _AREAS = {
 }
 
 
+_OF_FINDING = ("id", "verdict", "severity", "primary", "message")
+_OF_DIFFERENCE = (
+    "fact", "key", "label", "area", "a", "b", "unread", "matters", "findings",
+)  # fmt: skip
+
+
 def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
     """Render a comparison, schema envcheck/diff/1; `names` are the files the machines came from."""
     document = {
@@ -134,7 +140,7 @@ def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
         "message": conclude(found),
         "a": _machine(found.a, names[0]),
         "b": _machine(found.b, names[1]),
-        "differences": [_difference(item) for item in found.differences],
+        "differences": [pick_fields(item, *_OF_DIFFERENCE) for item in found.differences],
         "unexplained": encode(found.unexplained),
     }
     return document_text(document)
@@ -144,33 +150,7 @@ def _machine(machine: Machine, name: str) -> dict[str, Any]:
     report = machine.report
     return {
         "file": name,
-        "host": machine.snapshot.host,
-        "taken_at": machine.snapshot.taken_at,
-        "verdict": report.verdict,
-        "goal": report.goal,
-        "headline": report.headline,
-        "findings": [
-            {
-                "id": item.id,
-                "verdict": item.verdict,
-                "severity": item.severity,
-                "primary": item.primary,
-                "message": item.message,
-            }
-            for item in report.findings
-        ],
-    }
-
-
-def _difference(item: Difference) -> dict[str, Any]:
-    return {
-        "fact": item.fact,
-        "key": item.key,
-        "label": item.label,
-        "area": item.area,
-        "a": item.a,
-        "b": item.b,
-        "unread": item.unread,
-        "matters": item.matters,
-        "findings": encode(item.findings),
+        **pick_fields(machine.snapshot, "host", "taken_at"),
+        **pick_fields(report, "verdict", "goal", "headline"),
+        "findings": [pick_fields(item, *_OF_FINDING) for item in report.findings],
     }

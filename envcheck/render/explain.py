@@ -14,7 +14,7 @@ from envcheck.explain.judge import (
 from envcheck.explain.signatures import Event
 from envcheck.model import NOTE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
-from envcheck.render.json_contracts import document_text, encode_findings, schema_keys
+from envcheck.render.json_contracts import document_text, encode_findings, pick_fields, schema_keys
 from envcheck.render.report import JointPlan, describe_steps, list_judged, list_rules, show_fix
 from envcheck.rules.catalogue import UNREAD_FACTS, catalogue
 
@@ -209,8 +209,7 @@ def render_explanation(reading: Reading) -> str:
     return document_text(
         {
             **schema_keys("envcheck/explain/1"),
-            "verdict": report.verdict,
-            "headline": report.headline,
+            **pick_fields(report, "verdict", "headline"),
             "judged": "log and machine" if reading.with_machine else "log",
             "matters": None if matters is None else _message(matters),
             **encode_findings(report),
@@ -230,12 +229,6 @@ def render_explanation(reading: Reading) -> str:
 
 def _message(event: Event) -> dict[str, Any]:
     return {
-        "signature": event.signature,
-        "file": event.file,
-        "line": event.line,
-        "last_line": event.last_line,
-        "count": event.count,
-        "worker": event.worker,
-        "text": event.text,
+        **pick_fields(event, "signature", "file", "line", "last_line", "count", "worker", "text"),
         "captures": event.values,
     }

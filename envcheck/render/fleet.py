@@ -17,7 +17,7 @@ from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.render.document import Block, Check, Document, Line, Section, type_command
 from envcheck.render.html import fill
-from envcheck.render.json_contracts import document_text, remedy_document, schema_keys
+from envcheck.render.json_contracts import document_text, pick_fields, remedy_document, schema_keys
 from envcheck.render.report import show_fix
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -32,24 +32,18 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
         **schema_keys("envcheck/fleet-report/1"),
         "verdict": choose_verdict(rows),
         "golden": golden or None,
-        "groups": [
-            {
-                "verdict": group.verdict,
-                "cause": group.cause,
-                "message": group.message,
-                "hosts": list(group.hosts),
-            }
-            | {
-                "messages": [
-                    {"message": text, "hosts": list(hosts)} for text, hosts in group.messages
-                ]
-            }
-            | {"fixes": [remedy_document(fix, system) for fix, system in group.fixes]}
-            for group in group_rows(rows)
-        ],
+        "groups": [_group_data(group) for group in group_rows(rows)],
         "hosts": [host_data(row) for row in rows],
     }
     return document_text(document)
+
+
+def _group_data(group: Group) -> dict[str, Any]:
+    return {
+        **pick_fields(group, "verdict", "cause", "message", "hosts"),
+        "messages": [{"message": text, "hosts": list(hosts)} for text, hosts in group.messages],
+        "fixes": [remedy_document(fix, system) for fix, system in group.fixes],
+    }
 
 
 def render_run_json(
@@ -67,8 +61,8 @@ def render_run_json(
             "host": host,
             "answer": failure.kind if failure else "read",
             "reason": failure.reason if failure else "",
+            "timeouts": list(timeouts.get(host, ())),
         }
-        | {"timeouts": list(timeouts.get(host, ()))}
         for host, failure in sorted(answers.items())
     ]
     return document_text(
@@ -79,10 +73,7 @@ def render_run_json(
 def host_data(row: HostRow) -> dict[str, Any]:
     """Return one host's row as plain data."""
     return {
-        "host": row.host,
-        "verdict": row.verdict,
-        "cause": row.cause,
-        "message": row.message,
+        **pick_fields(row, "host", "verdict", "cause", "message"),
         "fix": remedy_document(row.fix, row.system) if row.fix else None,
         "machine": dict(row.machine),
         "drift": list(row.drift),

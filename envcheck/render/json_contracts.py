@@ -42,12 +42,9 @@ def report_document(
     """
     document: dict[str, Any] = {
         **schema_keys("envcheck/report/1"),
-        "verdict": report.verdict,
-        "goal": report.goal,
-        "headline": report.headline,
+        **pick_fields(report, "verdict", "goal", "headline"),
         "judged": _judged_document(report),
-        "matrix": report.matrix,
-        "checked": list(report.checked),
+        **pick_fields(report, "matrix", "checked"),
         **encode_findings(report),
     }
     if project is not None:
@@ -74,6 +71,11 @@ def _judged_document(report: Report) -> dict[str, Any]:
 def render_snapshot(snapshot: Snapshot) -> str:
     """Render a snapshot, schema envcheck/snapshot/1."""
     return document_text(snapshot_document(snapshot), indent=1)
+
+
+def pick_fields(record: object, *names: str) -> dict[str, Any]:
+    """Encode some fields of a record, by the names that they have in JSON too."""
+    return {name: encode(getattr(record, name)) for name in names}
 
 
 def schema_keys(schema: str) -> dict[str, str]:

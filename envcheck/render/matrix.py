@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from envcheck.actions import shell_line
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
-from envcheck.render.json_contracts import document_text, schema_keys
+from envcheck.render.json_contracts import document_text, pick_fields, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
 from envcheck.rules.newest_release import NewestRelease
 
@@ -88,17 +88,15 @@ def _encode_answer(item: Answer) -> dict[str, Any]:
     return {**encode(item.release), **fit, "variants": variants, **more}
 
 
+_OF_EXTRA_BUILD = (
+    "distribution", "version", "platform", "pythons", "cuda", "cudnn", "compute_capabilities",
+)  # fmt: skip
+
+
 def _encode_extra_build(item: Answer) -> dict[str, Any]:
-    row = item.release
     return {
         "requirement": item.requirement,
-        "distribution": row.distribution,
-        "version": row.version,
-        "platform": row.platform,
-        "pythons": list(row.pythons),
-        "cuda": row.cuda,
-        "cudnn": row.cudnn,
-        "compute_capabilities": list(row.compute_capabilities),
+        **pick_fields(item.release, *_OF_EXTRA_BUILD),
         "min_driver": item.driver,
     }
 

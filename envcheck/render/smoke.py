@@ -17,7 +17,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.render.document import Check, Document, Line, Section, Table
-from envcheck.render.json_contracts import document_text, finding_document, schema_keys
+from envcheck.render.json_contracts import document_text, finding_document, pick_fields, schema_keys
 from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
 from envcheck.smoke.devices import CPU, Device
 from envcheck.smoke.events import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
@@ -37,8 +37,7 @@ def smoke_document(session: Session) -> dict[str, Any]:
         **schema_keys("envcheck/smoke/1"),
         "verdict": verdict_of(session),
         "headline": headline_of(session),
-        "level": session.level,
-        "expect": session.expect,
+        **pick_fields(session, "level", "expect"),
         "tested_gpus": list(proven_gpus(session)),
         "runs": [_run(run) for run in session.runs],
         "left_out": [vars(item) for item in session.left_out],
@@ -53,10 +52,7 @@ def _run(run: Run) -> dict[str, Any]:
         "framework": run.job.subject.name,
         "version": run.job.subject.version,
         "device": {
-            "kind": device.kind,
-            "label": device.label,
-            "name": device.name,
-            "uuid": device.uuid,
+            **pick_fields(device, "kind", "label", "name", "uuid"),
             "pci_address": device.pci,
             "visible": device.visible,
         },

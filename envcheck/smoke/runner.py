@@ -152,8 +152,10 @@ _FATAL = re.compile(
 )
 _FRAMES = 6
 
+_LAST_LINES = 5  # of a log
 
-def last_log_lines(log: str, count: int = 5) -> str:
+
+def last_log_lines(log: str) -> str:
     """Return the last words of a log.
 
     Where a program gave up, the lines before its end, and its Python stack.
@@ -167,8 +169,8 @@ def last_log_lines(log: str, count: int = 5) -> str:
         if line.strip() and MARK not in line and "/job:" not in line
     ]
     words = [line for line in lines if not _DUMP.match(line)]
-    fatal = [line for line in words[:-count] if _FATAL.search(line)]
-    return "\n".join([*fatal[-1:], *words[-count:], *list_frames(log)])[-4000:]
+    fatal = [line for line in words[:-_LAST_LINES] if _FATAL.search(line)]
+    return "\n".join([*fatal[-1:], *words[-_LAST_LINES:], *list_frames(log)])[-4000:]
 
 
 def list_frames(log: str) -> list[str]:
