@@ -233,7 +233,7 @@ class LocalHost:
     def _ask(
         self, script: str, arguments: Sequence[str], python: str, timeout: float
     ) -> Fact[Mapping[str, Any]]:
-        source = _read_child_source(script)
+        source = read_packaged("probes", "children", script + ".py").decode("utf-8")
         answer = self._run((python, "-I", "-S", "-B", "-c", source, *arguments), timeout, {})
         if (
             isinstance(answer, Known)
@@ -290,10 +290,6 @@ def _run_in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping
     return Known(
         describe(os.environ, *arguments), Source("command", f"{script} in {sys.executable}")
     )
-
-
-def _read_child_source(script: str) -> str:
-    return read_packaged("probes", "children", script + ".py").decode("utf-8")
 
 
 def _parse_child_answer(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:

@@ -169,7 +169,7 @@ def _row(run: Run) -> tuple[str, ...]:
     framework = run.job.subject.title + (" (a quarter of its memory)" if run.job.part else "")
     cells = (
         framework,
-        _place(device),
+        ", ".join(filter(None, (device.title, device.pci))),
         device.rename_gpus(f"{run.outcome}{said}"),
         place,
         f"{len(done)}{skipped}",
@@ -187,10 +187,6 @@ def _list_computed(run: Run) -> list[Result]:
         result for result in placed if run.job.device.kind == CPU or result.ran_on.startswith("GPU")
     ]
     return [result for result in own if result.check == "matmul"] or own[-1:]
-
-
-def _place(device: Device) -> str:
-    return ", ".join(filter(None, (device.title, device.pci)))
 
 
 def _describe_run(run: Run, *, verbose: bool) -> Iterator[Line]:

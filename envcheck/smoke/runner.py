@@ -358,7 +358,7 @@ def _gather(task: Task, job: Job, watched: LimitedRun, log: str) -> Run:
         spoken.measures,
         spoken.listings,
         (*placements, *_result_placements(spoken)),
-        _framework_event(spoken),
+        {key: value for key, value in spoken.framework.items() if key != "event"},
         watched.seconds,
         watched.peak_memory,
         log,
@@ -373,10 +373,6 @@ def _read_placements(
         return (), ()
     placements = parse_placements(log)
     return placements, tuple(judge_placements(placements, results))
-
-
-def _framework_event(spoken: ScriptEvents) -> dict[str, object]:
-    return {key: value for key, value in spoken.framework.items() if key != "event"}
 
 
 def _result_placements(spoken: ScriptEvents) -> tuple[Placement, ...]:
