@@ -42,14 +42,8 @@ from envcheck.rules.gpu_releases import (
 from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
-WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = (
-    "wsl",
-    "windows",
-    "macos",
-    "container",
-    "jetson",
-    "other",
-)
+WSL, WINDOWS, MACOS, JETSON = "wsl", "windows", "macos", "jetson"
+CONTAINER, OTHER = "container", "other"
 _FAMILIES = {
     "debian": DEBIAN,
     "ubuntu": UBUNTU,

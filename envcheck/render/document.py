@@ -10,14 +10,13 @@ from typing import TypeAlias
 from envcheck.actions import action_line
 from envcheck.model import UNDETERMINED, Action, Evidence, dataclass
 
-BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = (
-    "error",
-    "warning",
-    "undetermined",
-    "ok",
-    "not there",
-    "not needed",
-)
+# What a line, a row or a layer says of its subject.
+BROKEN = "error"
+WARNED = "warning"
+UNREAD = "undetermined"
+SOUND = "ok"
+ABSENT = "not there"
+NEEDLESS = "not needed"
 ASKED = "asked for"  # judged, and not installed
 HEADING = "heading"  # stands above what has a mark
 

@@ -25,18 +25,9 @@ from envcheck.render.text import (
 )
 
 _GPU_HEAD = (
-    "GPU",
-    "name",
-    "PCI",
-    "capability",
-    "memory used",
-    "use",
-    "temp",
-    "fan",
-    "state",
-    "power",
+    "GPU", "name", "PCI", "capability", "memory used", "use", "temp", "fan", "state", "power",
     "MIG",
-)
+)  # fmt: skip
 _PROCESS_HEAD = ("GPU", "PID", "user", "process", "memory", "time", "state", "to end it")
 _GIB = 1 << 30
 _NO_STATE = 32  # NVML_PSTATE_UNKNOWN

@@ -15,17 +15,9 @@ from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, Tab
 from envcheck.rules.newest_release import NewestRelease
 
 _HEADS = (
-    "release",
-    "platform",
-    "Pythons",
-    "CUDA",
-    "driver",
-    "cuDNN",
-    "GPU code",
-    "glibc",
-    "numpy",
+    "release", "platform", "Pythons", "CUDA", "driver", "cuDNN", "GPU code", "glibc", "numpy",
     "source",
-)
+)  # fmt: skip
 _MARK = "*"
 _LEGEND = "* documented, not read from an artifact."
 Found: TypeAlias = "RowsFound | ReleasesFound | TablesFound"
