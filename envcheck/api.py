@@ -463,8 +463,8 @@ def check(
         report, machine = _judge_file(gate, file, driver, gpu)
     elif driver or gpu:
         raise UserError(
-            "--driver and --gpu describe the machines that a file is built for: name one with"
-            " --dockerfile."
+            "--driver and --gpu describe the machines that a"
+            " file is built for: name one with --dockerfile."
         )
     else:
         machine = _read_judged(snapshot, python, env)

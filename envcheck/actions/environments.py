@@ -466,8 +466,8 @@ class InstallCondaPackages(Action):
     def undo(self, system: str = "") -> Trace:
         return Trace(
             reason=(
-                "`conda list --revisions` names the state before; `conda install --revision NUMBER`"
-                " restores it"
+                "`conda list --revisions` names the state before;"
+                " `conda install --revision NUMBER` restores it"
             )
         )
 

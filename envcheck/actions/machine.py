@@ -426,8 +426,8 @@ _REMOVE = {
 }
 _UPGRADE_STAYS = {
     APT: (
-        "the release before is installed again by its number alone: /var/log/apt/history.log"
-        " names it"
+        "the release before is installed again by its number alone:"
+        " /var/log/apt/history.log names it"
     ),
     DNF: "`dnf history undo` reverts the upgrade while a repository still has the release before",
     ZYPPER: "/var/log/zypp/history names the release before",

@@ -107,8 +107,8 @@ def verification(command: F) -> F:
         )
 
     words = (
-        "Fail unless the plan resolves on the package index; do not ask it [ask, and say what it"
-        " answers]."
+        "Fail unless the plan resolves on the package index;"
+        " do not ask it [ask, and say what it answers]."
     )
     switch = click.option(
         "--verify/--no-verify", default=None, envvar="ENVCHECK_VERIFY", help=words
@@ -153,8 +153,8 @@ def proving(command: F) -> F:
         return command(proof=Proof(imports, import_timeout), **others)
 
     words = (
-        "Import the frameworks for real; judge by files alone [import, in formats that people"
-        " read]."
+        "Import the frameworks for real;"
+        " judge by files alone [import, in formats that people read]."
     )
     switch = click.option(
         "--import/--no-import", "imports", default=None, envvar="ENVCHECK_IMPORT", help=words

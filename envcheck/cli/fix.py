@@ -78,8 +78,8 @@ def _describe_unchanged(fix: Fix) -> str:
     tests = fix.diagnosis.context.facts.python.imports
     if isinstance(tests, Unknown) and tests != NOT_STATED:
         return (
-            f"There is nothing to fix in {inert(fix.folder)}, as far as its files tell:"
-            f" {tests.detail}."
+            f"There is nothing to fix in {inert(fix.folder)},"
+            f" as far as its files tell: {tests.detail}."
         )
     names = " and ".join(each.module for each in tests.value or () if each.outcome == PASSED)
     return (

@@ -108,8 +108,8 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     click.echo(f"{_count(read)} read, {progress.failed} without an answer{kept}.", err=True)
     if progress.timeouts:
         click.echo(
-            f"{_count(len(progress.timeouts))} read in part: run it again, or with a longer"
-            " --timeout.",
+            f"{_count(len(progress.timeouts))} read in part:"
+            " run it again, or with a longer --timeout.",
             err=True,
         )
     if form == "json":
@@ -234,8 +234,8 @@ def report(
     rows = _judge(folder, golden, matrix, Target(expect, requirements))
     if not rows:
         raise UserError(
-            f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o"
-            f" {folder}"
+            f"{folder} holds no host's file. Take them:"
+            f" envcheck fleet run -i inventory.ini -o {folder}"
         )
     if html_file:
         _write_page(html_file, rows, golden)

@@ -220,8 +220,8 @@ DTYPES, OPTIMIZERS = map(tuple, (load_training_memory().dtypes, load_training_me
     type=click.IntRange(1),
     metavar="N",
     help=(
-        "Print the UUIDs of N GPUs that no process uses: CUDA_VISIBLE_DEVICES=$(envcheck gpus"
-        " --free 2)."
+        "Print the UUIDs of N GPUs that no process uses:"
+        " CUDA_VISIBLE_DEVICES=$(envcheck gpus --free 2)."
     ),
 )
 @click.option(

@@ -136,8 +136,8 @@ def format_activation_hint(place: Place) -> str:
     shells = "(fish, csh and PowerShell: with their own script)"
     line = activation_line(place.folder)
     return (
-        f"Programs find its CUDA libraries after you activate it {shells}; in sh, bash or zsh:"
-        f" {line}"
+        f"Programs find its CUDA libraries after you activate it {shells};"
+        f" in sh, bash or zsh: {line}"
     )
 
 
@@ -206,8 +206,8 @@ def forget_kept(folder: str, output: OutputOptions) -> int:
             raise UserError(f"nothing was changed: {what} ({place.folder}).")
         size = f"{sum(measure_tree(str(path)) for path in kept) / (1 << 20):.0f} MiB"
     question = (
-        f"Remove the environment kept from before the last installation into {place.folder}"
-        f" ({size})?"
+        "Remove the environment kept from before the"
+        f" last installation into {place.folder} ({size})?"
     )
     if output.dry_run:
         return _end_dry_run(place, question, output)

@@ -137,8 +137,8 @@ class InstallProgress:
         if existed:
             old = "the old environment, as it was before"
         self._print(
-            f"Not {self._what}: {outcome.why}. {folder} is {old}. The output of the steps:"
-            f" {outcome.log}"
+            f"Not {self._what}: {outcome.why}. {folder} is {old}."
+            f" The output of the steps: {outcome.log}"
         )
         self._report_changes(outcome.machine)
 

@@ -263,8 +263,8 @@ def _print_verification(found: verifying.Verification, printing: common.Printing
             for name, count in sorted(found.documented.items())
         )
         click.echo(
-            f"Not verified here: {sum(found.documented.values())} cells that rest on documents:"
-            f" {counts}."
+            f"Not verified here: {sum(found.documented.values())}"
+            f" cells that rest on documents: {counts}."
         )
 
 
@@ -274,8 +274,8 @@ def _render_verification(found: verifying.Verification, printing: common.Printin
     for item in found.disagreements:
         label = f"{item.distribution} {item.version} on {item.platform}"
         differs = (
-            f"{label}: {item.cell} is {item.matrix!r} in the matrix and {item.artifact!r} in the"
-            " artifact"
+            f"{label}: {item.cell} is {item.matrix!r} in the"
+            f" matrix and {item.artifact!r} in the artifact"
         )
         missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
         yield _style(missing if item.cell == "row" else differs, "red", printing)

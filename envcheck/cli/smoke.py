@@ -235,8 +235,8 @@ def _choose_frameworks(
     if missing:
         has = ", ".join(item.title for item in installed) or "none"
         raise UserError(
-            f"--framework {missing[0]}: not installed in the inspected environment (it holds:"
-            f" {has})."
+            f"--framework {missing[0]}:"
+            f" not installed in the inspected environment (it holds: {has})."
         )
     return tuple(known[name] for name in dict.fromkeys(wanted.frameworks))
 

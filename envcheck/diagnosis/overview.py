@@ -201,8 +201,8 @@ def _format_python(facts: Facts) -> str:
 def _describe_lost_python(folder: str) -> str:
     """Say that an environment is not judged because the Python that it was made with is gone."""
     return (
-        f"{folder} is not judged: its Python is gone. Recreate the environment (python -m venv"
-        " --clear)"
+        f"{folder} is not judged: its Python is gone."
+        " Recreate the environment (python -m venv --clear)"
     )
 
 

@@ -145,8 +145,8 @@ def _take_free_folders(finding: Finding, exists: Callable[[str], bool]) -> Findi
     for folder in taken:
         free = find_free_folder(folder, exists)
         summary = (
-            f"{fix.summary} {folder} already exists and stays as it is: the new environment is"
-            f" {free}."
+            f"{fix.summary} {folder} already exists and stays as it is:"
+            f" the new environment is {free}."
         )
         fix = replace(move_environment(fix, folder, free), summary=summary)
     return replace(finding, fix=fix)

@@ -168,8 +168,8 @@ def format_formula(job: Job) -> str:
         if kept_layers < layers:
             shares += [f"{kept_layers}/{layers} layers x "]
         terms.append(
-            f"activations {job.activations:,} x {''.join(shares)}{sizes.activations} x batch"
-            f" {job.batch}"
+            f"activations {job.activations:,} x"
+            f" {''.join(shares)}{sizes.activations} x batch {job.batch}"
         )
     if job.reserve:
         terms.append(f"reserve {job.reserve:,}")

@@ -94,8 +94,8 @@ def _end_zombie(process: ProcessInfo, scan: ProcessScan, index: int) -> Ending:
         remark = "It is dead but still holds the GPU. A reset ends all work on this GPU."
         return Ending(ZOMBIE, _reset(index, scan), remark)
     remark = (
-        f"It is dead, but its parent, process {process.parent}, has not collected it: end the"
-        " parent."
+        f"It is dead, but its parent, process {process.parent},"
+        " has not collected it: end the parent."
     )
     return Ending(ZOMBIE, _kill(process.parent, process.owner, scan), remark)
 
@@ -298,8 +298,8 @@ def list_blind_spots(
     sentences = []
     if unlisted:
         sentences.append(
-            f"The driver did not list its processes ({reason}): only those that have a GPU open are"
-            " shown."
+            f"The driver did not list its processes ({reason}):"
+            " only those that have a GPU open are shown."
         )
     if system != "linux":
         sentences.append(
@@ -315,7 +315,7 @@ def list_blind_spots(
         )
     if scan.isolated:
         sentences.append(
-            "This is a PID namespace (a container): it does not show processes outside on the same"
-            " GPU."
+            "This is a PID namespace (a container):"
+            " it does not show processes outside on the same GPU."
         )
     return tuple(sentences)

@@ -118,8 +118,8 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> None:
         raise SettingsError(f"pip's index is not a valid URL: {str(error)[:200]}.") from error
     if parts.scheme not in schemes:
         raise SettingsError(
-            f"pip's index has the scheme {parts.scheme!r}; only {' and '.join(schemes)} can be"
-            " read."
+            f"pip's index has the scheme {parts.scheme!r};"
+            f" only {' and '.join(schemes)} can be read."
         )
     if not parts.hostname and parts.scheme != "file":
         raise SettingsError("pip's index is not a valid URL: it names no host.")

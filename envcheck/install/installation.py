@@ -151,8 +151,8 @@ class _Planner:
         if verdict_on(other.plan) != COMPATIBLE:
             return None
         note = (
-            f"{closed[0].upper()}{closed[1:]}: these are builds of the default index; --torch-index"
-            " names a mirror."
+            f"{closed[0].upper()}{closed[1:]}:"
+            " these are builds of the default index; --torch-index names a mirror."
         )
         return replace(other, plan=replace(other.plan, notes=(*other.plan.notes, note)))
 
@@ -249,8 +249,8 @@ def _stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
     for place, step in enumerate(steps):
         if step.scope == SYSTEM and step.action.ends_session:
             told = (
-                f"Restart the machine ({action_line(step.action, system)}), then type the same"
-                " command again."
+                f"Restart the machine ({action_line(step.action, system)}),"
+                " then type the same command again."
             )
             first = tuple(each for each in steps[:place] if each.scope == SYSTEM)
             return (*first, Step("restart", AskPerson(told, SYSTEM)))

@@ -210,8 +210,8 @@ def _check_folder(place: Place, *, mends: bool, as_root: bool) -> Iterator[str]:
         return
     if not os.access(parent, os.W_OK | os.X_OK):
         yield (
-            f"{parent} cannot be written: the environment and what is kept of the old one lie"
-            " there."
+            f"{parent} cannot be written:"
+            " the environment and what is kept of the old one lie there."
         )
     if folder.exists() and not folder.is_dir():
         yield f"{folder} is not a folder."
@@ -220,8 +220,8 @@ def _check_folder(place: Place, *, mends: bool, as_root: bool) -> Iterator[str]:
     elif folder.is_dir() and _belongs_to_other_user(folder):
         if not is_root():
             yield (
-                f"{folder} belongs to another user, and its copy would be yours: ask them, or name"
-                " a new folder."
+                f"{folder} belongs to another user, and its copy would be yours:"
+                " ask them, or name a new folder."
             )
         elif not as_root:
             yield (
@@ -231,8 +231,8 @@ def _check_folder(place: Place, *, mends: bool, as_root: bool) -> Iterator[str]:
     # an installation with a journal was settled before
     if (folder / MARKER).exists() and not mends:
         yield (
-            f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new"
-            " folder."
+            f"{folder} is an interrupted installation ({MARKER} is in it):"
+            " remove it, or name a new folder."
         )
     if folder.is_mount():
         yield f"{folder} is a mount point, which cannot be replaced: name a folder in it."
@@ -249,8 +249,8 @@ def _check_environment(place: Place, facts: Facts) -> Iterator[str]:
         yield f"{place.folder} {others}. Name a new folder: --env .venv"
     elif os.name == "nt" and _runs_from(place):
         yield (
-            "envcheck runs from this environment, and Windows renames no folder in use: run it from"
-            " another one."
+            "envcheck runs from this environment, and Windows"
+            " renames no folder in use: run it from another one."
         )
 
 
@@ -282,8 +282,8 @@ def _check_sudo(asked: Preflight) -> Iterator[str]:
     ]
     if needed and not has_output(("sudo", "-n", "id"), asked.environment):
         yield (
-            "sudo would ask for a password, which --system cannot type: run the system steps by"
-            " hand first."
+            "sudo would ask for a password, which --system cannot type:"
+            " run the system steps by hand first."
         )
 
 
@@ -301,8 +301,8 @@ def _check_disk_space(asked: Preflight) -> Iterator[str]:
             copy = ", and a copy of the environment"
         based = f"wheels of this kind, packed and unpacked{copy}"
         yield (
-            f"{parent} has space for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f}"
-            f" GiB ({based})."
+            f"{parent} has space for {free / _GIB:.1f} GiB;"
+            f" this needs about {needed / _GIB:.1f} GiB ({based})."
         )
 
 
@@ -353,8 +353,8 @@ def _check_uv_python(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
         yield (
-            f"Python {action.python} is not installed, and uv cannot download it: choose another"
-            " --python."
+            f"Python {action.python} is not installed,"
+            " and uv cannot download it: choose another --python."
         )
 
 

@@ -80,13 +80,13 @@ def find_undoable(place: Place, identity: str) -> Journal:
     begun = journal.last(STARTED)
     if not begun:
         raise UserError(
-            f"{place.journal(named)} does not record what was there before {named}: it cannot be"
-            " undone."
+            f"{place.journal(named)} does not record what"
+            f" was there before {named}: it cannot be undone."
         )
     if begun["existed"] and get_inode(place.kept(named)) != begun["inode"]:
         raise UserError(
-            f"what was there before {named} is no longer kept: only the last installation can be"
-            " undone."
+            f"what was there before {named} is no longer kept:"
+            " only the last installation can be undone."
         )
     there = get_inode(place.folder)
     if there not in {0, journal.last(INSTALLED)["inode"]}:

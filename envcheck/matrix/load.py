@@ -125,8 +125,8 @@ def check_document(document: dict[str, Any], path: str) -> None:
         for citation in row["citations"]:
             if citation not in document["citations"]:
                 raise MatrixError(
-                    f"The matrix file {path} has a row that cites {citation!r}, which it does not"
-                    " hold."
+                    f"The matrix file {path} has a row that cites"
+                    f" {citation!r}, which it does not hold."
                 )
 
 
@@ -232,8 +232,8 @@ def _check_schema_id(document: dict[str, Any], path: str) -> None:
     name, _, edition = str(schema_id).rpartition("/")
     if name != SCHEMA_ID.rpartition("/")[0] or not edition.isdigit():
         raise MatrixError(
-            f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not"
-            f" {SCHEMA_ID!r}."
+            f"The file {path} is not a compatibility matrix:"
+            f" its schema is {schema_id!r}, not {SCHEMA_ID!r}."
         )
     age = "newer"
     if int(edition) < int(SCHEMA_ID.rpartition("/")[2]):

@@ -192,8 +192,8 @@ def verify_attestation(path: Path, request: Request, environ: Mapping[str, str])
     program = find_program("gh", environ)
     if not program:
         raise MatrixError(
-            "An attestation is verified by the GitHub CLI, which is not installed: install gh, or"
-            " give --sha256."
+            "An attestation is verified by the GitHub CLI,"
+            " which is not installed: install gh, or give --sha256."
         )
     workflow = f"{request.repository}/.github/workflows/renew.yml"
     argv = [
@@ -230,8 +230,8 @@ def check_update(document: Document, name: str, in_use: Document) -> None:
     """Raise MatrixError for data that is old, implausible, or unsafe in a command."""
     if OWN_FILE in document["citations"]:
         raise MatrixError(
-            f"{name} holds no evidence: it needs the form that `envcheck matrix export` writes;"
-            " refused."
+            f"{name} holds no evidence: it needs the form"
+            " that `envcheck matrix export` writes; refused."
         )
     _check_day(document["checked"], name, in_use["checked"])
     for framework, versions in document["releases"].items():
@@ -250,8 +250,8 @@ def _check_day(day: str, name: str, day_in_use: str) -> None:
         raise MatrixError(f"{name} is of {day}, a day to come; refused.")
     if day <= day_in_use:
         raise MatrixError(
-            f"{name} is of {day}, which is not newer than the data in use, of {day_in_use};"
-            " refused."
+            f"{name} is of {day}, which is not newer than"
+            f" the data in use, of {day_in_use}; refused."
         )
 
 

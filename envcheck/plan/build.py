@@ -614,8 +614,8 @@ def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
                 first = min(versions, key=Version)
                 count = f"{len(versions)} release{'s' if len(versions) > 1 else ''}"
                 yield (
-                    f"None of the {count} of {name} known since {first} works here; older ones were"
-                    " not read."
+                    f"None of the {count} of {name} known since {first} works here;"
+                    " older ones were not read."
                 )
 
 

@@ -314,8 +314,8 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
     if not missing and pair:
         needs = "; ".join(_describe_need(alone[text], request.framework) for text in pair)
         why = (
-            f"{' and '.join(pair)} exclude each other: no known release works with both. The newest"
-            f" are: {needs}."
+            f"{' and '.join(pair)} exclude each other:"
+            f" no known release works with both. The newest are: {needs}."
         )
         return (Rejected(request.text, "dependency-conflict", why),)
     names = join_words(missing or request.companions)

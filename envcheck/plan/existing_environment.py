@@ -199,8 +199,8 @@ def _is_of_extra(line: str, extra: str) -> bool:
 
 
 _AGAIN = (
-    "Reinstall the packages whose files are damaged: an installer skips what is listed as"
-    " installed."
+    "Reinstall the packages whose files are damaged:"
+    " an installer skips what is listed as installed."
 )
 _LATER = Trace(reason="the import is checked after the last step")
 
@@ -520,8 +520,8 @@ def _clash_message(
     folder = f"{options.folder}-{choices[0].request.framework}"
     return (
         f"no release of {quoted(new, system)} works with what {options.folder} keeps: {pins}. Use a"
-        f" separate environment (--env {quoted((folder,), system)}), or choose all releases again:"
-        f" `{command}`."
+        f" separate environment (--env {quoted((folder,), system)}),"
+        f" or choose all releases again: `{command}`."
     )
 
 

@@ -33,8 +33,8 @@ def vendor_plan(
         return None
     named = join_words(tuple(map(other_gpu_name, gpus)))
     why = (
-        f"the GPU is {named}; envcheck plans builds for NVIDIA GPUs and, with --expect cpu, for the"
-        " CPU."
+        f"the GPU is {named}; envcheck plans builds for"
+        " NVIDIA GPUs and, with --expect cpu, for the CPU."
     )
     rejected = (Rejected(join_words(texts), "release-unknown", why),)
     vendors = sorted({gpu.vendor for gpu in gpus})
@@ -64,11 +64,11 @@ def builds_for(vendor: str, name: str) -> Iterator[str]:
     if distributions:
         named = join_words(distributions)
         yield (
-            f"Distributions of {known.title} for {owner.platform}: {named}. The matrix does not"
-            " judge them."
+            f"Distributions of {known.title} for {owner.platform}:"
+            f" {named}. The matrix does not judge them."
         )
     if vendor == "apple" and known.apple_backend:
         yield (
-            f"On macOS, {known.title} computes through {known.apple_backend}: `envcheck plan"
-            f" {name}` there."
+            f"On macOS, {known.title} computes through {known.apple_backend}:"
+            f" `envcheck plan {name}` there."
         )

@@ -120,8 +120,8 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
 
 def _unread(requirement: str, index: str) -> Finding:
     message = (
-        f"documented: {index} has {requirement}. It was not read: for which GPUs it has code is"
-        " unknown."
+        f"documented: {index} has {requirement}. It was not read:"
+        " for which GPUs it has code is unknown."
     )
     return Finding("release-unknown", UNDETERMINED, WARNING, message)
 

@@ -222,8 +222,8 @@ def check_folder(folder: str) -> None:
     """
     if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
         raise RequestError(
-            f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @"
-            " ( ) ~ only."
+            f"--env {folder[:60]!r}: give a folder of letters,"
+            " digits, spaces and . / \\ _ - + : @ ( ) ~ only."
         )
     name = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
     if folder and (name.endswith(":") or not re.search(r"\w", name)):
@@ -335,22 +335,22 @@ def assumptions(
         return
     if context.goal == "cpu" and options.expect == "auto" and not options.description.gpus:
         yield (
-            "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu"
-            " 'RTX 4090'."
+            "No GPU is described, so this plan is for the CPU."
+            " Add one with --gpu, such as --gpu 'RTX 4090'."
         )
     release, stated = context.facts.driver.release, options.description.driver
     if stated and release.value is not None and release.value != stated:
         yield (
-            f"--driver {stated} stands for {release.value}, the newest release of that branch that"
-            " is known."
+            f"--driver {stated} stands for {release.value},"
+            " the newest release of that branch that is known."
         )
     if context.goal == "gpu" and release.value is None:
         rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:
             yield (
-                f"No driver is described; this plan needs NVIDIA driver {max(floors, key=Version)}"
-                " or newer."
+                "No driver is described; this plan needs NVIDIA"
+                f" driver {max(floors, key=Version)} or newer."
             )
 
 

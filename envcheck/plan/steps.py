@@ -271,8 +271,8 @@ def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
             free = find_free_folder(environment.folder, exists)
             command = _update_command(plan, environment)
             note = (
-                f"{environment.folder} exists and stays as it is: these steps make {free}."
-                f" {command}"
+                f"{environment.folder} exists and stays as it is:"
+                f" these steps make {free}. {command}"
             )
             moved = move_environment(plan, environment.folder, free)
             plan = replace(moved, notes=(*plan.notes, note))
@@ -384,8 +384,8 @@ def _steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]
 
 
 _DESKTOP = (
-    "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Windows: it passes the GPUs"
-    " through."
+    "Use Docker Desktop with its WSL 2 engine and NVIDIA's"
+    " driver for Windows: it passes the GPUs through."
 )
 
 

@@ -89,8 +89,8 @@ def replace_cuda_wheels(situation: Situation, fix: ReplaceCudaWheels) -> Remedy:
     reinstalled = " and ".join(text.partition("==")[0] for text in fix.requirements)
     steps = (*situation.uninstall(*fix.removed), *situation.install(*fix.requirements, force=True))
     summary = (
-        f"Remove {', '.join(fix.removed)}, then reinstall {reinstalled}, whose files were"
-        " overwritten."
+        f"Remove {', '.join(fix.removed)}, then reinstall"
+        f" {reinstalled}, whose files were overwritten."
     )
     return Remedy(summary, steps)
 

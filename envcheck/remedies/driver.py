@@ -316,8 +316,8 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     if libraries and kernel > libraries:
         return _install_driver_of_module(situation, str(kernel[0]), reload)
     summary = (
-        "Restart: the driver was updated, and the old module is still loaded. No reinstallation is"
-        " needed."
+        "Restart: the driver was updated, and the old module"
+        " is still loaded. No reinstallation is needed."
     )
     return Remedy(summary, (build_reboot(situation),), (reload,))
 
@@ -326,8 +326,8 @@ def _install_driver_of_module(situation: Situation, branch: str, reload: Alterna
     """Bring the libraries to the release of a kernel module that is newer than they are."""
     driver = install_driver(situation, branch, exact=True)
     summary = (
-        f"Install the driver's packages of one branch, {branch} as its module: the libraries are"
-        " older."
+        "Install the driver's packages of one branch,"
+        f" {branch} as its module: the libraries are older."
     )
     look = (_TWO_RELEASES,) if situation.os == "linux" or not situation.os else ()
     return Remedy(summary, (*look, *driver.actions), (reload,))
@@ -394,8 +394,8 @@ def open_device_node(situation: Situation, fix: OpenDeviceNode) -> Remedy:
         check_argv=("test", "-w", fix.node), lasting=_UNTIL_RESTART,
     )  # fmt: skip
     group = (
-        "Permanently: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in"
-        " again."
+        "Permanently: join the group that owns the node"
+        " (sudo usermod -aG GROUP $USER), then log in again."
     )
     return Remedy(
         "Let this user open the driver's device nodes. On a cluster, request a GPU for the job.",
@@ -409,8 +409,8 @@ def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
     """Create a device node, and pass it through to a container."""
     if situation.in_container:
         summary = (
-            f"On the host, run nvidia-modprobe -u. Then restart the container with {fix.node}"
-            " passed through."
+            "On the host, run nvidia-modprobe -u."
+            f" Then restart the container with {fix.node} passed through."
         )
         return Remedy(summary, (_make_nodes("on the host", sudo=True),))
     make = _make_nodes("load nvidia-uvm and create its node", sudo=situation.sudo)
@@ -527,20 +527,20 @@ def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Rem
 _CONFIGURED = "on the host, once, after installing nvidia-container-toolkit"
 _START_PURPOSE = "start the container with the GPUs; replace IMAGE with your image"
 _POD = (
-    "Request a GPU in the pod (resources: limits: nvidia.com/gpu: 1), on a cluster with NVIDIA's"
-    " device plugin."
+    "Request a GPU in the pod (resources: limits: nvidia.com/gpu:"
+    " 1), on a cluster with NVIDIA's device plugin."
 )
 _START = (
-    "Start the container with the GPUs; the host needs NVIDIA's driver and the NVIDIA Container"
-    " Toolkit."
+    "Start the container with the GPUs;"
+    " the host needs NVIDIA's driver and the NVIDIA Container Toolkit."
 )
 _COMPUTE = (
-    "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container"
-    " runtime."
+    "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    " through NVIDIA's container runtime."
 )
 _VISIBLE = (
-    "Start the container with NVIDIA_VISIBLE_DEVICES=all (or selected GPUs) and the GPUs passed"
-    " through."
+    "Start the container with NVIDIA_VISIBLE_DEVICES=all"
+    " (or selected GPUs) and the GPUs passed through."
 )
 
 

@@ -102,13 +102,13 @@ def _use_file(context: Context, text: str, version: str, cuda: str | None) -> So
 def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:
     if found.options:
         return (
-            f"documented: {found.options[-1]} lists {found.name} {found.version} for this CUDA; it"
-            " was not read."
+            f"documented: {found.options[-1]} lists {found.name}"
+            f" {found.version} for this CUDA; it was not read."
         )
     built = f"{found.name} for torch {major_minor(wanted.version)} and Python {wanted.python}"
     return (
-        f"documented: the project's build files name this file of {built}; the file itself was not"
-        " read."
+        "documented: the project's build files name this"
+        f" file of {built}; the file itself was not read."
     )
 
 

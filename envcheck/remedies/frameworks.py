@@ -163,8 +163,8 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
 
 def _install_condas_build(situation: Situation, name: str) -> Remedy:
     summary = (
-        f"Install the CUDA build of {name} with conda. Name the build: conda may choose a CPU"
-        " build."
+        f"Install the CUDA build of {name} with conda."
+        " Name the build: conda may choose a CPU build."
     )
     steps = situation.install_gpu_build(name) if situation.from_log else ()
     alternatives = []
@@ -220,8 +220,8 @@ def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
     version, variant = choose_variant(situation.context, name, build.version)
     if not variant:
         return Remedy(
-            f"Install a CUDA build from {title}'s package index, as its installation page shows for"
-            " this driver."
+            f"Install a CUDA build from {title}'s package index,"
+            " as its installation page shows for this driver."
         )
     index = index_url(name, cuda_label(variant))
     steps = situation.install(f"{name}=={version}", index=index, force=build.installed)

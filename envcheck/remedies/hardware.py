@@ -81,8 +81,8 @@ _WITHOUT_AVX = (
     "Otherwise use a machine whose CPU has AVX."
 )
 _IF_WITHOUT_AVX = (
-    "If this CPU has no AVX, use one that has. A virtual machine passes its host's through (QEMU:"
-    " -cpu host)."
+    "If this CPU has no AVX, use one that has."
+    " A virtual machine passes its host's through (QEMU: -cpu host)."
 )
 _OTHER_INSTRUCTION = (
     "AVX is not the cause here: another instruction stopped the program. "
@@ -112,8 +112,8 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
         return Remedy(summary, steps) if steps else None
     cuda = _find_first_toolkit(situation, fix.capability, row.first_toolkit)
     summary = (
-        f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute"
-        " capability "
+        f"Install a build for CUDA {cuda} or newer,"
+        " the first with code that runs on compute capability "
     )
     oldest = _find_first_labelled_release(situation, fix.framework, cuda)
     oldest_text = ""
@@ -239,8 +239,8 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
     row = releases[0]
     framework = identity(build.framework)
     own_index = (
-        f" {framework.title}'s own package index has builds of newer releases for older CUDA"
-        " versions."
+        f" {framework.title}'s own package index has builds"
+        " of newer releases for older CUDA versions."
     )
     summary = (
         f"Install {row.distribution} {row.version}, the newest with machine code for compute"
@@ -469,8 +469,8 @@ def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
         return ()
     return (
         Alternative(
-            "If it comes back, update the driver; the proprietary module also runs without GSP"
-            " firmware."
+            "If it comes back, update the driver;"
+            " the proprietary module also runs without GSP firmware."
         ),
     )
 

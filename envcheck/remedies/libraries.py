@@ -216,8 +216,8 @@ def _install_with_apt(
         major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda
     )
     summary = (
-        "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in"
-        " its name:"
+        "Debian and Ubuntu, from NVIDIA's repository;"
+        " in a container, use an image with -cudnn in its name:"
     )
     return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
 

@@ -153,8 +153,8 @@ def _keep_dependant(
     if matrix.build(framework, row.version, label, platform):
         index = index_url(framework, label)
     summary = (
-        f"Install {framework}=={row.version}, which {installed.name} {installed.version} was made"
-        " for."
+        f"Install {framework}=={row.version},"
+        f" which {installed.name} {installed.version} was made for."
     )
     return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
 

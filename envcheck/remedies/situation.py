@@ -385,8 +385,8 @@ def _find_last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
 
 
 _SETTINGS = (
-    "/etc/environment /etc/profile /etc/profile.d/*.sh ~/.profile ~/.bash_profile ~/.bashrc"
-    " ~/.zshrc"
+    "/etc/environment /etc/profile /etc/profile.d/*.sh"
+    " ~/.profile ~/.bash_profile ~/.bashrc ~/.zshrc"
 )
 
 

@@ -51,8 +51,8 @@ from envcheck.rules.gpu_releases import newest_branch
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _NUMBERS = re.compile(r"[\d.-]+")
 _BUILD_SHELL = (
-    "in the build shell or the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: also"
-    " CXX)"
+    "in the build shell or the environment's activation script (CMake:"
+    " CUDAHOSTCXX; PyTorch: also CXX)"
 )
 RESTART_WSL = RunCommand(
     ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
@@ -280,8 +280,8 @@ _ADVICE = {
 }
 _NAMES = {DEBIAN: "Debian", RHEL: "RHEL and Rocky", FEDORA: "Fedora", SUSE: "SUSE"}
 _FROM_NVIDIA = (
-    " Needs NVIDIA's CUDA repository for this release. A GPU older than Turing needs cuda-drivers"
-    " instead."
+    " Needs NVIDIA's CUDA repository for this release."
+    " A GPU older than Turing needs cuda-drivers instead."
 )
 _NOTES = {
     DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
@@ -587,8 +587,8 @@ def install_visual_studio(highest: str) -> Remedy:
     purpose = f"the C++ compiler of Visual Studio {row.studio}"
     step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
     return Remedy(
-        f"Install the Build Tools of Visual Studio {row.studio}, and build from its x64 Native"
-        " Tools prompt.",
+        f"Install the Build Tools of Visual Studio {row.studio},"
+        " and build from its x64 Native Tools prompt.",
         (step,),
         (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
     )

@@ -124,8 +124,8 @@ def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
         one_of = fix.lines[0]
     cuda_text = ", ".join(built) or one_of
     summary = (
-        f"Install the CUDA that the release was built with: {cuda_text}; or a release for the"
-        " installed CUDA"
+        "Install the CUDA that the release was built with:"
+        f" {cuda_text}; or a release for the installed CUDA"
     )
     check: Action = _DOCTOR
     if framework and built:
@@ -288,8 +288,8 @@ def install_matching_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
     """Install the nvcc of the CUDA that a framework was built with."""
     build = situation.build(fix.framework, fix.distribution)
     summary = (
-        f"Install nvcc of CUDA {fix.cuda}, and point CUDA_HOME at its folder where you compile"
-        " extensions."
+        f"Install nvcc of CUDA {fix.cuda}, and point CUDA_HOME"
+        " at its folder where you compile extensions."
     )
     return _install_nvcc_for(situation, build, fix.cuda, summary)
 

@@ -197,8 +197,8 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
             f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed
         )
         used = (
-            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the"
-            " driver lists"
+            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB"
+            " are in use by no process that the driver lists"
         )
         elsewhere = (
             f"by one in another container or under another name here, or one that died{system}"

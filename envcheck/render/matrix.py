@@ -371,8 +371,8 @@ def _render_binaries(label: str, binaries: Mapping[str, Any]) -> Iterator[str]:
         return
     read = binaries["read"]
     yield (
-        f"{label} binaries: {len(read)} of the {binaries['binaries']} in {binaries['wheel']} were"
-        " read:"
+        f"{label} binaries: {len(read)} of the"
+        f" {binaries['binaries']} in {binaries['wheel']} were read:"
     )
     for name, facts in read.items():
         parts = [

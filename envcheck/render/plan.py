@@ -360,8 +360,8 @@ def paths_hint(made: Environment) -> list[str]:
     """
     folders = ", ".join(made.library_folders)
     said = (
-        "# Its activation must put these folders on LD_LIBRARY_PATH (--format script does):"
-        f" {folders}"
+        "# Its activation must put these folders on"
+        f" LD_LIBRARY_PATH (--format script does): {folders}"
     )
     return [said] if folders else []
 
@@ -389,8 +389,8 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     made = only_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(
-            f"an image runs Linux, and this plan is for {made.platform}: add --platform"
-            " linux_x86_64."
+            f"an image runs Linux, and this plan is for {made.platform}:"
+            " add --platform linux_x86_64."
         )
     if any(wanted.settings for wanted in made.sets):
         raise ValueError(
@@ -594,8 +594,8 @@ def _options(wanted: RequirementSet) -> list[str]:
 
 
 _SAVE = (
-    "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File"
-    " setup.ps1"
+    "# For PowerShell: save it as setup.ps1, then type:"
+    " powershell -ExecutionPolicy Bypass -File setup.ps1"
 )
 
 _STOPPED = "Stopped: a step failed, and the steps after it did not run."
@@ -675,8 +675,8 @@ def render_install_json(result: Outcome, plan: dict[str, Any] | None) -> str:
 def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = False) -> Document:
     """Describe the steps that fix an environment, and those that a person takes."""
     whole = Line(
-        "What is there is whole: the environment is marked as complete, and nothing else is"
-        " changed."
+        "What is there is whole: the environment is"
+        " marked as complete, and nothing else is changed."
     )
     steps = tuple(_describe_steps(plan, is_traced=verbose, is_typed=verbose))
     sections = [Section(steps, is_apart=False) if steps else Section((whole,))]

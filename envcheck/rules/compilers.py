@@ -205,8 +205,8 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
         ):
             part = f"{build.traits.title}-TensorRT"
             message = (
-                f"TensorRT, requested with {build.label}, is not installed; everything except"
-                f" {part} works."
+                f"TensorRT, requested with {build.label},"
+                f" is not installed; everything except {part} works."
             )
             evidence = (context.seen("tensorrt"), *built_for_cuda(build))
             cure = InstallTensorrt(build.framework, build.version)
@@ -302,8 +302,8 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         if not reason:
             continue
         message = (
-            f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit; this machine has"
-            " none."
+            f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit;"
+            " this machine has none."
         )
         cure = InstallNvcc(cuda or "", build.framework, build.distribution)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))

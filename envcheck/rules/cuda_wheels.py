@@ -170,8 +170,8 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
     if missing:
         verb = "which are" if len(missing) > 1 else "which is"
         yield incompatible(
-            f"{build.label} cannot use a GPU: it requires {', '.join(missing[:4])}, {verb} not"
-            " installed.",
+            f"{build.label} cannot use a GPU:"
+            f" it requires {', '.join(missing[:4])}, {verb} not installed.",
             (
                 context.seen(
                     "python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"
@@ -366,8 +366,8 @@ def _hidden_wheels(
         citations = _row_evidence(build)
     return incompatible(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the"
-        " wheels that hold them are installed: its own search path (RUNPATH) does not lead to"
-        f" {copies[0]}.",
+        " wheels that hold them are installed:"
+        f" its own search path (RUNPATH) does not lead to {copies[0]}.",
         (
             *(
                 Evidence(

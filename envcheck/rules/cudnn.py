@@ -345,8 +345,8 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
         message = (
-            f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN"
-            f" {versions}."
+            f"{build.label} loads {soname} (built with cuDNN {expected});"
+            f" this machine has cuDNN {versions}."
         )
         evidence = (*(copy.evidence for copy in alternatives), *_row(build))
         return incompatible(message, evidence, finding_id=OTHER_MAJOR, cure=cure)

@@ -231,8 +231,8 @@ def describe_unknown_gpu(name: str) -> str:
     if vendor:
         title = other_vendors()[vendor].title
         return (
-            f"a GPU by {title}; envcheck judges and plans for NVIDIA GPUs and CPUs (--gpu none)"
-            " only"
+            f"a GPU by {title}; envcheck judges and plans"
+            " for NVIDIA GPUs and CPUs (--gpu none) only"
         )
     return "no such GPU is known; give its compute capability"
 

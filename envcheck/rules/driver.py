@@ -101,8 +101,8 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     nouveau = context.facts.driver.nouveau_loaded
     if gpus and nouveau.value and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
         yield incompatible(
-            "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's"
-            " driver is not.",
+            "The open-source display driver nouveau is loaded,"
+            " which has no CUDA, and NVIDIA's driver is not.",
             (context.seen("driver.nouveau_loaded"),),
             cure=ReplaceNouveau(),
         )
@@ -296,8 +296,8 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
         subject = "A forward-compatibility libcuda is loaded before the driver's own"
         if is_compat(path):
             subject = (
-                f"The loader finds the forward-compatibility libcuda in {folder} before the"
-                " driver's own"
+                "The loader finds the forward-compatibility"
+                f" libcuda in {folder} before the driver's own"
             )
         cure = RemoveForwardCompatibility(folder) if folder else FollowRow()
         yield incompatible(f"{subject}, and {reason}.", evidence, cure=cure)

@@ -116,8 +116,8 @@ def _is_closed(node: DeviceNode) -> bool:
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
     message = (
-        f"This user cannot open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and"
-        " write it."
+        f"This user cannot open {node.path} ({node.mode or 'mode unknown'});"
+        " CUDA needs to read and write it."
     )
     return incompatible(
         message, (context.seen(node.path, node.accessible),), cure=OpenDeviceNode(node.path)
@@ -131,13 +131,13 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
         *context.known(*names),
     )
     reason = (
-        "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks"
-        " access"
+        "but neither NVML (Unknown Error) nor CUDA (no device)"
+        " reaches a GPU: the kernel blocks access"
     )
     if context.facts.host.container.value:
         message = (
-            f"The device nodes exist, {reason}. A container loses its devices when systemd reloads"
-            " on the host."
+            f"The device nodes exist, {reason}."
+            " A container loses its devices when systemd reloads on the host."
         )
     else:
         message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."

@@ -393,8 +393,8 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
             tuple(Evidence(fact, reason.detail) for fact in facts),
         )
     message = (
-        f"Could not read {facts_text}: {reason.detail} ({reason.why}). Not decided for that reason:"
-        f" {undecided}."
+        f"Could not read {facts_text}: {reason.detail} ({reason.why})."
+        f" Not decided for that reason: {undecided}."
     )
     source = Source("file", reason.tried[0]) if len(reason.tried) == 1 else None
     evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}", source) for fact in facts)
@@ -478,8 +478,8 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
         message = (
             f"The driver's management library (NVML) does not start (result {nvml.value}), although"
-            " CUDA does. The memory and the processes of each GPU, which only NVML reports, could"
-            " not be read."
+            " CUDA does. The memory and the processes of each GPU,"
+            " which only NVML reports, could not be read."
         )
         evidence = (context.seen("driver.nvml_result"), context.seen("driver.cuda_init_result"))
         yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)

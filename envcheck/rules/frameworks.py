@@ -415,8 +415,8 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         release = f"{row.distribution} {row.version}"
         has = f"{release} has {', '.join(extras)}" if extras else f"{release} has none"
         yield incompatible(
-            f"No known release that {wanted.text} allows has the extra {' and '.join(missing)};"
-            f" {has}.",
+            f"No known release that {wanted.text} allows"
+            f" has the extra {' and '.join(missing)}; {has}.",
             (
                 Evidence(
                     f"extras {release}",
@@ -458,8 +458,8 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         if fitting and peer:
             cure = InstallRequirements((*fitting, f"{peer.distribution}=={peer.version}"))
         yield incompatible(
-            f"{wanted.text} does not go with {beside}: {row.distribution} {row.version} requires"
-            f" {required}.",
+            f"{wanted.text} does not go with {beside}:"
+            f" {row.distribution} {row.version} requires {required}.",
             (
                 Evidence(
                     f"matrix {row.distribution} {row.version}",
@@ -827,8 +827,8 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         _ID,
         UNDETERMINED,
         ERROR,
-        f"No build +{label} of {release} is known for {row.platform}. Known builds:"
-        f" {known}.{limit}",
+        f"No build +{label} of {release} is known for {row.platform}."
+        f" Known builds: {known}.{limit}",
         (Evidence(f"releases {wanted.framework}", known, citation=row.citations[0]),),
         cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
     )
@@ -864,8 +864,8 @@ def _variant(context: Context, build: Build, kind: str) -> Finding:
         _ID,
         UNDETERMINED,
         NOTE,
-        f"{build.label} {kind}, which the matrix does not list: it was judged by its own files"
-        " alone.",
+        f"{build.label} {kind}, which the matrix does not list:"
+        " it was judged by its own files alone.",
         (context.seen("python.frameworks", shown=build.label),),
     )
 
@@ -941,8 +941,8 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
         "release-unknown",
         UNDETERMINED,
         ERROR,
-        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be"
-        f" judged.{hint}",
+        f"The compatibility matrix does not list {label} for"
+        f" {context.platform}, so it cannot be judged.{hint}",
         tuple(evidence),
         cure=RenewMatrix(
             framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."

@@ -349,8 +349,8 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
     if row.tegra and not build.installed:
         return Verdict(
             TOO_NEW,
-            "wheels for Arm are made for servers, and nothing states that they have code for this"
-            " module",
+            "wheels for Arm are made for servers,"
+            " and nothing states that they have code for this module",
         )
     return Verdict(NATIVE if build.traits.cuda.compiles_kernels else UNREAD)
 

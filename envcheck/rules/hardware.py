@@ -85,8 +85,8 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
 def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
     """Say that builds compute on GPUs only: an error where nothing else is there."""
     return incompatible(
-        f"{' and '.join(item.label for item in builds)} can compute on NVIDIA GPUs only, and"
-        f" {reason}.",
+        f"{' and '.join(item.label for item in builds)}"
+        f" can compute on NVIDIA GPUs only, and {reason}.",
         (context.seen("gpus"),),
         severity=ERROR if len(builds) == len(judged_builds(context)) else WARNING,
         cure=UseMachineWithGpu(),
@@ -419,7 +419,7 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
     if shm.value is not None and shm.value < _SMALL_SHM:
         message = (
             f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL"
-            f" between {len(context.gpus)} GPUs and data loaders share memory there and fail when"
-            " it is full."
+            f" between {len(context.gpus)} GPUs and data loaders"
+            " share memory there and fail when it is full."
         )
         yield incompatible(message, (context.seen("host.shm_bytes"),), cure=EnlargeSharedMemory())

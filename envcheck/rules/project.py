@@ -155,8 +155,8 @@ def required_capability(context: Context) -> Iterator[Finding]:
     for gpu, capability, _ in judged_gpus(context) if floor else ():
         if Version(capability) < Version(floor):
             message = (
-                f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has"
-                f" {capability}."
+                f"The project requires compute capability {floor} or higher;"
+                f" {gpu_name(gpu)} has {capability}."
             )
             seen = context.seen("gpus", gpu.compute_capability)
             evidence = (_demand(context, f"min-compute-capability = {floor}"), seen)

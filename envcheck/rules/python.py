@@ -60,8 +60,8 @@ def python_wrong_arch(
         return
     yield incompatible(
         f"This Python is built for {python}, the machine is {machine}: pip installs {python}"
-        " wheels, which run emulated, without the GPU and without some CPU instructions they"
-        " need.",
+        " wheels, which run emulated, without the GPU"
+        " and without some CPU instructions they need.",
         (context.seen("python.architecture"), context.seen("host.architecture")),
         cure=InstallPython(machine),
     )

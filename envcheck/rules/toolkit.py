@@ -573,8 +573,8 @@ def _without_libdevice(
     if holding:
         root = holding[0].root
         message = (
-            f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that"
-            " has it."
+            f"XLA in {build.label} does not look for libdevice.10.bc"
+            f" in {root}, the only place that has it."
         )
         path = holding[0].libdevice_path.value or ""
         cure: Fix | None = NameLibdevice(root, path)

@@ -85,8 +85,8 @@ def describe_ending(
         else:
             amount = f"{allowed >> 20} MiB"
         message = (
-            f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory"
-            " allows more"
+            f"used more than the allowed {amount} of memory and was ended;"
+            " envcheck smoke --memory allows more"
         )
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     if watched.ended == OUTPUT:

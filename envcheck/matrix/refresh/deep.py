@@ -172,8 +172,8 @@ class Download:
                 size += len(chunk)
                 if size > member.file_size:
                     raise OddWheelError(
-                        f"{member.filename} unpacks to more than the {member.file_size} bytes"
-                        " stated"
+                        f"{member.filename} unpacks to more than"
+                        f" the {member.file_size} bytes stated"
                     )
                 checksum = zlib.crc32(chunk, checksum)
                 hashed.update(chunk)

@@ -417,8 +417,8 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
             f"The index page {strip_url(response.url)} is not valid {kind}."
         ) from error
     raise ArtifactError(
-        f"The index page {strip_url(response.url)} has the content type {kind or 'none'}, which is"
-        " no index page."
+        f"The index page {strip_url(response.url)} has the"
+        f" content type {kind or 'none'}, which is no index page."
     )
 
 

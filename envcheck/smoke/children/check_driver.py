@@ -54,8 +54,8 @@ PATIENCE = 60.0  # seconds for all pairs: sixteen GPUs are 240 of them
 COPIED = 256 << 20  # bytes of a copy
 TIMES = 10
 PLAIN = (
-    "envcheck's own plain kernel, without tensor cores: a framework's library is several times"
-    " faster"
+    "envcheck's own plain kernel, without tensor cores:"
+    " a framework's library is several times faster"
 )
 PER_LINK = "through the link between the computer's memory and the GPU's"
 

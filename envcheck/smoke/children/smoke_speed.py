@@ -18,8 +18,8 @@ COPIED, WITHIN = 64 << 20, 512 << 20
 ENOUGH = 0.3  # seconds of one measurement, at least
 SINCE_AMPERE = {"tf32", "bfloat16"}
 ABOUT_SPEED = (
-    "a TFLOP/s is a million million multiplications and additions a second; training is mostly"
-    " these"
+    "a TFLOP/s is a million million multiplications"
+    " and additions a second; training is mostly these"
 )
 ABOUT_COPIES = (
     "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
@@ -127,8 +127,8 @@ def compared(found: Dict[str, float], device: str) -> str:
     if times >= 1:
         return "the GPU is %.1f times as fast; with a larger network its lead grows" % times
     return (
-        "the CPU is faster here, which is normal: so small a network is done before a GPU has been"
-        " told what to do"
+        "the CPU is faster here, which is normal:"
+        " so small a network is done before a GPU has been told what to do"
     )
 
 
