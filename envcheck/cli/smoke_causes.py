@@ -77,10 +77,10 @@ class CauseFinder:
         found = judge_log(
             events, self._context.matrix, self._context.facts, self._context.target
         ).findings
-        return next(
-            (item for item in found if item.id != unlikely and _may_explain(item, on_gpu=on_gpu)),
-            None,
-        )
+        for item in found:
+            if item.id != unlikely and _may_explain(item, on_gpu=on_gpu):
+                return item
+        return None
 
     def with_findings(self, session: Session) -> Session:
         """Add a finding with its remedy for each failure."""

@@ -372,10 +372,10 @@ class Inspection:
         """Return which of a folder's distributions came last, by the CUDA that its file needs."""
         rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
         beside = (each for each in rivals if each.location == distribution.location)
-        return next(
-            (each for each in beside if framework.cuda_of(each.name).startswith(linked)),
-            distribution,
-        )
+        for each in beside:
+            if framework.cuda_of(each.name).startswith(linked):
+                return each
+        return distribution
 
     def conda_build(self, names: Sequence[str]) -> Tuple[str, Source]:
         """Return the build string of the first conda package of `names`, empty without one."""
@@ -495,10 +495,10 @@ def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:
 def _part_version(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Optional[Fact[str]]:
     """Read the major of cuDNN off the part that a build opens."""
     parts = set(load_cuda_data()["cudnn_parts"].values())
-    found = (item for item in libraries.value or () if item.soname in parts)
-    return next(
-        (linked_version(item.soname.rstrip("0123456789"), libraries) for item in found), None
-    )
+    for item in libraries.value or ():
+        if item.soname in parts:
+            return linked_version(item.soname.rstrip("0123456789"), libraries)
+    return None
 
 
 def lookups(

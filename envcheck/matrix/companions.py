@@ -255,11 +255,10 @@ def source_package(name: str) -> SourcePackage | None:
 def find_file(name: str, specifier: str, wanted: TorchBuild) -> SourceInstall | None:
     """Find the built file of the newest admitted release that fits a torch, or None."""
     package = source_package(name)
-    fitting = _list_fitting(package, specifier, wanted) if package else ()
-    return next(
-        (_describe(name, package, version, cuda, wanted) for version, cuda in fitting if package),
-        None,
-    )
+    if package is None:
+        return None
+    newest = next(iter(_list_fitting(package, specifier, wanted)), None)
+    return _describe(name, package, *newest, wanted) if newest else None
 
 
 def newest_of_own_index(name: str, cuda: str, platform: str) -> str:
@@ -272,10 +271,10 @@ def newest_of_own_index(name: str, cuda: str, platform: str) -> str:
         for files in release.files or ()
         if platform in files.platforms
     )
-    return next(
-        (release.versions[0] for release, files in held if any(map(cuda.startswith, files.cuda))),
-        "",
-    )
+    for release, files in held:
+        if any(map(cuda.startswith, files.cuda)):
+            return release.versions[0]
+    return ""
 
 
 def _list_fitting(
@@ -298,9 +297,10 @@ def _fitting_cuda(files: BuiltFiles, wanted: TorchBuild) -> str:
     if not is_match or (wanted.glibc and numbers(wanted.glibc) < numbers(files.glibc or "0")):
         return ""
     own = numbers(wanted.cuda)
-    return next(
-        (item for item in files.cuda if own and numbers(item) == own[: len(numbers(item))]), ""
-    )
+    for item in files.cuda if own else ():
+        if numbers(item) == own[: len(numbers(item))]:
+            return item
+    return ""
 
 
 def _describe(

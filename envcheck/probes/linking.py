@@ -654,6 +654,7 @@ def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> 
     """Name the libraries that define a symbol: the one of its version, or those of its family."""
     if need.library:
         return (need.library,)
-    return next(
-        (libraries for prefix, libraries in families.items() if need.name.startswith(prefix)), ()
-    )
+    for prefix, libraries in families.items():
+        if need.name.startswith(prefix):
+            return libraries
+    return ()

@@ -182,10 +182,10 @@ def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -
             not oldest or _reaches(oldest, build.compute_capability),
         ),
     )
-    return next(
-        (f"{name} needs {need}; {present}." for need, present, is_met in obstacles if not is_met),
-        "",
-    )
+    for need, present, is_met in obstacles:
+        if not is_met:
+            return f"{name} needs {need}; {present}."
+    return ""
 
 
 def _reaches(version: str, lowest: str) -> bool:
@@ -270,9 +270,10 @@ def _limit_architectures(context: Context, build: SourceBuild) -> dict[str, str]
 def _code_for(capability: str, codes: tuple[str, ...]) -> str:
     """Return the newest code of a GPU's major that it runs: 80 for 8.9."""
     own = int(capability.replace(".", ""))
-    return next(
-        (code for code in sorted(codes, key=int, reverse=True) if int(code) <= own), codes[0]
-    )
+    for code in sorted(codes, key=int, reverse=True):
+        if int(code) <= own:
+            return code
+    return codes[0]
 
 
 def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str, ...]:

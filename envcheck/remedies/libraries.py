@@ -195,9 +195,10 @@ def _install_with_conda(situation: Situation, version: str) -> list[Alternative]
 
 
 def _find_cudnn_package(major: int) -> CudnnPackage | None:
-    return next(
-        (item for item in reversed(system_packages().cudnn.apt) if item.first <= major), None
-    )
+    for item in reversed(system_packages().cudnn.apt):
+        if item.first <= major:
+            return item
+    return None
 
 
 def _install_with_apt(

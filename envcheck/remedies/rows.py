@@ -211,20 +211,21 @@ def list_rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
 def _fill_first(
     rows: Iterable[RemedyRow], values: RowValues, situation: Situation
 ) -> Remedy | None:
-    matching = (row for row in rows if _matches(row, values, situation))
-    return next(
-        (remedy for row in matching if (remedy := fill_row(row, values, situation)) is not None),
-        None,
-    )
+    for row in rows:
+        if _matches(row, values, situation):
+            remedy = fill_row(row, values, situation)
+            if remedy is not None:
+                return remedy
+    return None
 
 
 def _rank_row(row: RemedyRow, values: RowValues) -> int:
     """Return which of the messages a row is for: the strongest comes first."""
     cases = row.cases or values.signatures
-    return next(
-        (place for place, name in enumerate(values.signatures) if name in cases),
-        len(values.signatures),
-    )
+    for place, name in enumerate(values.signatures):
+        if name in cases:
+            return place
+    return len(values.signatures)
 
 
 def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:

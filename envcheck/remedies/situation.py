@@ -160,10 +160,10 @@ class Situation:
     def build(self, framework: str, distribution: str = "") -> Build | None:
         """Return the judged build of a framework, of one distribution where several are there."""
         builds = [item for item in self.builds if item.framework == framework]
-        return next(
-            (item for item in builds if item.distribution == distribution),
-            builds[0] if builds else None,
-        )
+        for item in builds:
+            if item.distribution == distribution:
+                return item
+        return builds[0] if builds else None
 
     def framework(self, name: str) -> JudgedFramework | None:
         """Return a judged framework with all its builds."""

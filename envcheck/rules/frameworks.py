@@ -885,14 +885,10 @@ def _find_installer(context: Context, build: Build) -> str:
         for item in judged_builds(context)
         if item.release is not None and item.framework != build.framework
     )
-    return next(
-        (
-            other.label
-            for other in builds
-            if _needs_distribution(context, other, build.distribution)
-        ),
-        "",
-    )
+    for other in builds:
+        if _needs_distribution(context, other, build.distribution):
+            return other.label
+    return ""
 
 
 def _needs_distribution(context: Context, build: Build, name: str) -> bool:

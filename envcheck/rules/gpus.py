@@ -307,10 +307,10 @@ def vendor_of_build(*names: str) -> OtherVendor | None:
 
     Rocm, xpu; None for none.
     """
-    return next(
-        (vendor for vendor in other_vendors().values() if set(names) & set(vendor.accelerators)),
-        None,
-    )
+    for vendor in other_vendors().values():
+        if set(names) & set(vendor.accelerators):
+            return vendor
+    return None
 
 
 def other_gpu_name(gpu: OtherGpu) -> str:

@@ -111,9 +111,10 @@ class JudgedFramework:
         facts = [build.cuda_build for build in self.builds]
         known_facts = [fact for fact in facts if isinstance(fact, Known)]
         unknown = [fact for fact in facts if isinstance(fact, Unknown)]
-        return next(
-            (fact for fact in known_facts if fact.value), (unknown + known_facts + facts)[0]
-        )
+        for fact in known_facts:
+            if fact.value:
+                return fact
+        return (unknown + known_facts + facts)[0]
 
 
 @once

@@ -196,9 +196,10 @@ def parse_platform(tag: str) -> str:
     if tag in {"any", "win_amd64"}:
         return tag
     if "linux" in tag:
-        return next(
-            (f"linux_{machine}" for machine in ("x86_64", "aarch64") if tag.endswith(machine)), ""
-        )
+        for machine in ("x86_64", "aarch64"):
+            if tag.endswith(machine):
+                return f"linux_{machine}"
+        return ""
     if tag.startswith("macosx"):
         if tag.endswith(("arm64", "universal2")):
             return "macosx_arm64"
