@@ -455,10 +455,10 @@ def check(
     config = os.fspath(config)
     python = os.fspath(python)
     env = os.fspath(env)
-    file = _relative(os.fspath(file))
+    file = _make_relative(os.fspath(file))
     gate = read_gate(config, matrix, required=not file)
     if expect is not None:
-        gate = replace(gate, config=replace(gate.config, expect=_target(expect).expect))
+        gate = replace(gate, config=replace(gate.config, expect=_make_target(expect).expect))
     if file:
         report, machine = _judge_file(gate, file, driver, gpu)
     elif driver or gpu:
@@ -516,7 +516,7 @@ def log_judge(
         facts = _read_saved(snapshot).facts
     elif here:
         facts = read_machine("", "").facts
-    return LogJudge(load_matrix(matrix), facts, _target(expect))
+    return LogJudge(load_matrix(matrix), facts, _make_target(expect))
 
 
 def plan(
@@ -564,14 +564,14 @@ def plan(
         for name, value in given.items()
         if value and not isinstance(value, Snapshot)
     ]
-    said = Description(python, driver, _texts(gpu), glibc, platform)
+    said = Description(python, driver, _list_texts(gpu), glibc, platform)
     options = PlanOptions(
-        _target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ())
+        _make_target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ())
     )
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
-    asked = *requirements, *_texts(with_requirements)
+    asked = *requirements, *_list_texts(with_requirements)
 
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
@@ -642,7 +642,7 @@ def diff(
     from envcheck.diff.compare import compare
 
     found = compare(
-        _read_saved(a), _read_saved(b), load_matrix(matrix), _target(expect, requirements)
+        _read_saved(a), _read_saved(b), load_matrix(matrix), _make_target(expect, requirements)
     )
     names = [
         letter if isinstance(item, Snapshot) else os.fspath(item)
@@ -680,11 +680,11 @@ def read_machine(
     failed = isinstance(executable, Unknown) and executable.why in ("crashed", "timeout")
     if (python or env) and not isinstance(executable, Known) and not failed:
         option = f"--python {python}" if python else f"--env {env}"
-        raise UserError(f"{option}: no Python environment found. {_tried(executable)}")
+        raise UserError(f"{option}: no Python environment found. {_describe_tried(executable)}")
     return found
 
 
-def _tried(fact: object) -> str:
+def _describe_tried(fact: object) -> str:
     tried = getattr(fact, "tried", ())
     detail = getattr(fact, "detail", "")
     return detail or (f"Looked at {', '.join(tried)}." if tried else "")
@@ -698,7 +698,7 @@ def make_doctor(
 ) -> Doctor:
     """Return what judges environments: as `doctor` does, or by a project's gate as `check`."""
     if gate is None:
-        target, used = _target(expect, requirements), load_matrix(matrix)
+        target, used = _make_target(expect, requirements), load_matrix(matrix)
         return Doctor(used, target, read_machine, prove=_prove, explain=_explain_import)
     target = rules.Target(gate.config.expect, gate.config.requires)
     return Doctor(gate.matrix, target, read_machine, gate.judge, gate.path, _prove, _explain_import)
@@ -761,13 +761,13 @@ def _read_judged(saved: Saved | None, python: str, env: str) -> Snapshot:
     return _read_saved(saved) if saved else read_machine(python, env)
 
 
-def _target(expect: str, requirements: Requirements = ()) -> rules.Target:
+def _make_target(expect: str, requirements: Requirements = ()) -> rules.Target:
     if expect not in ("auto", "gpu", "cpu"):
         raise UserError(f"--expect {expect!r}: give auto, gpu or cpu.")
-    return rules.Target(expect, _texts(requirements))
+    return rules.Target(expect, _list_texts(requirements))
 
 
-def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
+def _list_texts(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) and value else tuple(value)
 
 
@@ -831,14 +831,14 @@ def _judge_file(
 ) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
 
-    text, gpus = _read_text(file), _texts(gpu)
+    text, gpus = _read_text(file), _list_texts(gpu)
     report, facts = judge_text(
         text, file, lambda name: _read_beside(file, name), gate, driver=driver, gpus=gpus
     )
     return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
 
 
-def _relative(file: str) -> str:
+def _make_relative(file: str) -> str:
     """Name a file below this folder relative to it, as code scanning and annotations need it."""
     try:
         below = os.path.relpath(file) if file else ""

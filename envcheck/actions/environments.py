@@ -100,19 +100,19 @@ def move_environment(value: T, folder: str, free: str) -> T:
 
     Every value that is it, or a path below it.
     """
-    return cast("T", _moved(value, folder, free))
+    return cast("T", _move_below(value, folder, free))
 
 
-def _moved(value: Any, folder: str, free: str) -> Any:
+def _move_below(value: Any, folder: str, free: str) -> Any:
     if isinstance(value, tuple):
-        return tuple(_moved(item, folder, free) for item in value)
+        return tuple(_move_below(item, folder, free) for item in value)
     if isinstance(value, str):
         is_path = value == folder or value.startswith((f"{folder}/", f"{folder}\\"))
         return free + value[len(folder) :] if is_path else value
     names = list_fields(value)
     if names:
         return replace(
-            value, **{name: _moved(getattr(value, name), folder, free) for name in names}
+            value, **{name: _move_below(getattr(value, name), folder, free) for name in names}
         )
     return value
 
@@ -285,7 +285,7 @@ class InstallPackages(Action):
         wheels = ("--only-binary=:all:", *(f"--no-binary={name}" for name in self.source_only))
         index = ("--index-url", self.index) if self.index else ()
         options = (*(wheels if self.wheels_only else ()), *self.options, *index)
-        return (*_pip(self.python, system), "install", *options, *wanted)
+        return (*_pip_words(self.python, system), "install", *options, *wanted)
 
     def variables(self) -> dict[str, str]:
         return dict(self.settings)
@@ -293,7 +293,7 @@ class InstallPackages(Action):
     def check(self, system: str = "") -> Trace:
         if self.installer == UV:
             return Trace((self.program or UV, "pip", "check", "--python", self.python))
-        return Trace((*_pip(self.python, system), "check"))
+        return Trace((*_pip_words(self.python, system), "check"))
 
     def with_programs(self, programs: dict[str, str]) -> Action:
         return _with_program(self, self.installer, programs)
@@ -307,8 +307,8 @@ class InstallPackages(Action):
             return None
         if replace(other, requirements=self.requirements, purpose=self.purpose) != self:
             return None
-        kept = {_name(text): text for text in (*other.requirements, *self.requirements)}
-        ordered = dict.fromkeys(map(_name, (*self.requirements, *other.requirements)))
+        kept = {_name_of(text): text for text in (*other.requirements, *self.requirements)}
+        ordered = dict.fromkeys(map(_name_of, (*self.requirements, *other.requirements)))
         return replace(self, requirements=tuple(kept[name] for name in ordered))
 
 
@@ -383,7 +383,7 @@ class UninstallPackages(Action):
     def command(self, system: str = "") -> tuple[str, ...]:
         if self.installer == UV:
             return (self.program or UV, "pip", "uninstall", "--python", self.python, *self.names)
-        return (*_pip(self.python, system), "uninstall", "-y", *self.names)
+        return (*_pip_words(self.python, system), "uninstall", "-y", *self.names)
 
     def check(self, system: str = "") -> Trace:
         return Trace((program_path(self.python, system), "-c", _GONE, *self.names))
@@ -403,10 +403,10 @@ class AddPip(Action):
         return (program_path(self.python, system), "-m", "ensurepip", "--upgrade")
 
     def check(self, system: str = "") -> Trace:
-        return Trace((*_pip(self.python, system), "--version"))
+        return Trace((*_pip_words(self.python, system), "--version"))
 
     def undo(self, system: str = "") -> Trace:
-        return Trace((*_pip(self.python, system), "uninstall", "-y", "pip"))
+        return Trace((*_pip_words(self.python, system), "uninstall", "-y", "pip"))
 
 
 @dataclass
@@ -420,10 +420,10 @@ class UpgradePip(Action):
     lasting = KEPT_BY_INSTALL
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return (*_pip(self.python, system), "install", "--upgrade", self.requirement)
+        return (*_pip_words(self.python, system), "install", "--upgrade", self.requirement)
 
     def check(self, system: str = "") -> Trace:
-        return Trace((*_pip(self.python, system), "--version"))
+        return Trace((*_pip_words(self.python, system), "--version"))
 
 
 @dataclass
@@ -586,7 +586,7 @@ def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple
     return tuple(part for name in channels for part in ("-c", name))
 
 
-def _pip(python: str, system: str) -> tuple[str, ...]:
+def _pip_words(python: str, system: str) -> tuple[str, ...]:
     return (program_path(python, system), "-m", "pip")
 
 
@@ -596,7 +596,7 @@ def _with_program(action: Action, installer: str, programs: dict[str, str]) -> A
     return action
 
 
-def _name(requirement: str) -> str:
+def _name_of(requirement: str) -> str:
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     return found.group() if found else requirement
 
@@ -635,7 +635,7 @@ def write_launcher(prefix: str, words: Iterable[str]) -> WriteFile:
     A folder is given as a word of sh.
     """
     folders = " ".join(words)
-    lines = tuple(line.replace("@FOLDERS@", folders) for line in _lines("launcher.sh"))
+    lines = tuple(line.replace("@FOLDERS@", folders) for line in _write_lines("launcher.sh"))
     return WriteFile(launcher_path(prefix), lines, is_program=True, purpose=_WRITE)
 
 
@@ -661,7 +661,7 @@ def activation_hooks(prefix: str, shell: str, purpose: str = "") -> tuple[WriteF
     return tuple(
         WriteFile(
             f"{prefix}/bin/{script}",
-            _lines(f"venv.{shell}"),
+            _write_lines(f"venv.{shell}"),
             appends=True,
             if_there=shell != SH,
             block=True,
@@ -680,7 +680,7 @@ def conda_hooks(prefix: str, shell: str) -> tuple[WriteFile, ...]:
     return tuple(
         WriteFile(
             f"{prefix}/etc/conda/{kind}e.d/envcheck-cuda.{shell}",
-            _lines(f"{name}.{shell}"),
+            _write_lines(f"{name}.{shell}"),
             new_folder=True,
             purpose=f"Let {what}, in {_NAMES[shell]}.",
         )
@@ -691,5 +691,5 @@ def conda_hooks(prefix: str, shell: str) -> tuple[WriteFile, ...]:
     )
 
 
-def _lines(name: str) -> tuple[str, ...]:
+def _write_lines(name: str) -> tuple[str, ...]:
     return tuple(read_data(f"program/activation/{name}").decode("utf-8").splitlines())

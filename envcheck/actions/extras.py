@@ -77,15 +77,15 @@ def _describe_addition(extra: str) -> str:
         options = tuple(word for package in packages for word in ("--with", package))
         return f"To add it, type the same command with: {shell_line(('uvx', *options), system)}"
     if _is_single_file() and sys.prefix == sys.base_prefix:
-        made = shell_line((*_pip("~/.envcheck/bin/python"), *packages))
+        made = shell_line((*_pip_words("~/.envcheck/bin/python"), *packages))
         return (
             "The single file needs an environment that has its packages: start it with"
             f" ~/.envcheck/bin/python. To make it, type: python3 -m venv ~/.envcheck && {made}"
         )
-    return f"To add it, type: {shell_line((*_pip(sys.executable), *packages), system)}"
+    return f"To add it, type: {shell_line((*_pip_words(sys.executable), *packages), system)}"
 
 
-def _pip(python: str) -> tuple[str, ...]:
+def _pip_words(python: str) -> tuple[str, ...]:
     """Return the command that installs beside a Python.
 
     pip where the Python that runs has it, else uv.

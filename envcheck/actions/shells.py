@@ -35,10 +35,12 @@ def posix_word(word: str) -> str:
         map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",))
     )
     parts = [part for part in re.split(f"({names})", word) if part] or [""]
-    return "".join(f'"{part}"' if re.fullmatch(names, part) else _literal(part) for part in parts)
+    return "".join(
+        f'"{part}"' if re.fullmatch(names, part) else _quote_literal(part) for part in parts
+    )
 
 
-def _literal(part: str) -> str:
+def _quote_literal(part: str) -> str:
     # zsh looks for a program after a =
     return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)
 
@@ -62,7 +64,7 @@ def windows_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) ->
     on no quote within a word. With other words the line is for cmd.exe alone.
     """
     program, *words = (_READ_ANYWHERE.sub("\ufffd", word) for word in argv)
-    line = " ".join([_program(program), *map(_quoted, words)])
+    line = " ".join([_quote_program(program), *map(_quote_word, words)])
     if not env:
         return line
     settings = [f"{name}={_READ_ANYWHERE.sub(chr(0xFFFD), value)}" for name, value in env.items()]
@@ -72,7 +74,7 @@ def windows_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) ->
     return "".join(f'set "{each}"&& ' for each in settings) + line
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     if re.fullmatch(_PLAIN, word) and not re.fullmatch(_SPLIT, word):
         return word
     ending = re.search(r"\\*$", word)
@@ -80,7 +82,7 @@ def _quoted(word: str) -> str:
     return f'"{word}{ending.group() if ending else ""}"'
 
 
-def _program(word: str) -> str:
+def _quote_program(word: str) -> str:
     """Quote the parts of a path.
 
     PowerShell takes what begins with a quote for a text and runs nothing.
@@ -91,10 +93,10 @@ def _program(word: str) -> str:
         parts = rest
     else:
         parts = [".", first, *rest]
-    return (_part(first)[1:] if parts is rest else ".") + "".join(map(_part, parts))
+    return (_quote_part(first)[1:] if parts is rest else ".") + "".join(map(_quote_part, parts))
 
 
-def _part(part: str) -> str:
+def _quote_part(part: str) -> str:
     """Quote a part of a path from where it needs it.
 
     Most programs take a backslash's meaning before a quote.
@@ -157,11 +159,11 @@ def _powershell_literal(text: str) -> str:
 
     What is not ASCII is spelled by number.
     """
-    parts = [*_parts(inert(text))]
+    parts = [*_split_text(inert(text))]
     return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_text(text: str) -> Iterator[str]:
     for part in re.findall(r"^[\x20-\x7e]*|[\x20-\x7e]+|[^\x20-\x7e]", text):
         if part.isascii():
             yield "'" + part.replace("'", "''") + "'"
@@ -230,9 +232,9 @@ def _writing_parts(action: WriteFile) -> tuple[str, ...]:
     they hold.
     """
     return (
-        f"{_before(action)}printf '%s\\n'",
-        *map(_whole, map(inert, action.lines)),
-        _end(action),
+        f"{_write_beginning(action)}printf '%s\\n'",
+        *map(_quote_whole, map(inert, action.lines)),
+        _write_end(action),
     )
 
 
@@ -241,22 +243,22 @@ def _document_lines(action: WriteFile) -> tuple[str, ...]:
     mark = next(
         mark for mark in ("END", *(f"END{number}" for number in range(99))) if mark not in lines
     )
-    return (f"{_before(action)}cat {_end(action)} <<'{mark}'", *lines, mark)
+    return (f"{_write_beginning(action)}cat {_write_end(action)} <<'{mark}'", *lines, mark)
 
 
-def _before(action: WriteFile) -> str:
+def _write_beginning(action: WriteFile) -> str:
     path = posix_word(inert(action.path))
     if action.appends:
         there = f"[ ! -e {path} ] || " if action.if_there else ""
-        return f"{there}grep -qxF -- {_whole(inert(action.lines[0]))} {path} || "
+        return f"{there}grep -qxF -- {_quote_whole(inert(action.lines[0]))} {path} || "
     if action.new_folder:
         return f"mkdir -p -- {posix_word(posixpath.dirname(inert(action.path)))} && "
     return ""
 
 
-def _end(action: WriteFile) -> str:
+def _write_end(action: WriteFile) -> str:
     return f"{'>>' if action.appends else '>'} {posix_word(inert(action.path))}"
 
 
-def _whole(line: str) -> str:
+def _quote_whole(line: str) -> str:
     return "'" + line.replace("'", "'\"'\"'") + "'"

@@ -31,7 +31,7 @@ def guarded(run: Callable[[list[str]], int]) -> int:
 
 def end_interrupted() -> int:
     """End what still runs, report the interruption and return its exit code."""
-    return _with_output(_interrupted)
+    return _with_output(_exit_interrupted)
 
 
 def leave(code: int) -> None:
@@ -85,14 +85,14 @@ def _do_with_output(work: Callable[[], int]) -> int:
 def _complete_streams() -> Iterator[None]:
     """Replace streams that are missing or incomplete, until the end of the block."""
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_complete, streams)
+    sys.stdout, sys.stderr = map(_complete_stream, streams)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = streams
 
 
-def _complete(stream: Any) -> Any:
+def _complete_stream(stream: Any) -> Any:
     if stream is None:  # the caller closed it (`>&-`), and every print would fail
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the end
     is_complete = (
@@ -170,7 +170,7 @@ def _note_missing_folder() -> str:
     return " (the working folder no longer exists)"
 
 
-def _interrupted() -> int:
+def _exit_interrupted() -> int:
     kill_running_programs()
     if not _is_redirected():
         exit_on_interrupt()

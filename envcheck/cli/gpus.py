@@ -145,7 +145,7 @@ class Table:
 
     def __init__(self, path: str) -> None:
         self._path, self._rows = path, RowBuilder()
-        head = _line(COLUMNS)
+        head = _format_row(COLUMNS)
         first = self._write(lambda: _write_head(Path(path), head))
         if first and first.strip() != head.strip():
             raise UserError(
@@ -160,7 +160,7 @@ class Table:
             gpus = Known(tuple(view.activity for view in listing.views), listing.gpus.source)
         else:
             gpus = listing.gpus
-        text = "".join(map(_line, self._rows.build_rows(now, gpus)))
+        text = "".join(map(_format_row, self._rows.build_rows(now, gpus)))
         self._write(lambda: _add(Path(self._path), text))
 
     def _write(self, write: Callable[[], str]) -> str:
@@ -195,7 +195,7 @@ def _add(path: Path, text: str) -> str:
     return ""
 
 
-def _line(cells: Row) -> str:
+def _format_row(cells: Row) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerow(cells)
     return stream.getvalue()

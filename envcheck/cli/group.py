@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         """Find the command, with a suggestion for a misspelt one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            raise UserError(_unknown(name))
+            raise UserError(_describe_unknown(name))
         return super().resolve_command(ctx, args)
 
 
@@ -104,7 +104,7 @@ def _complete_files(command: click.Command) -> None:
             parameter.type = click.Path()
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, COMMANDS, n=1)

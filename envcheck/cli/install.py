@@ -87,7 +87,7 @@ def run_installation(
     if planned.is_satisfied:
         labels = " and ".join(there.label for there in planned.kept)
         words = f"{folder} already holds {labels}, which works: nothing was changed."
-        return _end(
+        return _print_end(
             Outcome(UNCHANGED, folder, why=f"{labels} is already installed, and works"),
             output,
             words,
@@ -96,10 +96,10 @@ def run_installation(
     if output.is_text or not (output.agreed or output.dry_run):
         show_to_run(plan, sys.stdout if output.is_text else sys.stderr, verbose=output.verbose)
     if not plan.releases or plan.blocked_by:
-        _end(Outcome(BLOCKED, folder, why="there is no plan"), output, plan=plan)
+        _print_end(Outcome(BLOCKED, folder, why="there is no plan"), output, plan=plan)
         return OF_VERDICT[verdict_on(plan)]
     if asked.verify is True and not plan.is_resolved:
-        _end(Outcome(BLOCKED, folder, why=plan.verified), output, plan=plan)
+        _print_end(Outcome(BLOCKED, folder, why=plan.verified), output, plan=plan)
         return OF_VERDICT[UNDETERMINED]
     return _install(
         planned, place, doctor, output, smoke=smoke, question=f"Install this into {asked.folder}?"
@@ -127,7 +127,7 @@ def _install(
     outcome = carry_out(transaction, question, output)
     if outcome.outcome == INSTALLED and planned.plan.environments[0].library_folders:
         click.echo(format_activation_hint(place), err=True)
-    code = _end(outcome, output, plan=planned.plan)
+    code = _print_end(outcome, output, plan=planned.plan)
     return STEP_FAILED if outcome.outcome == RESTORED else code
 
 
@@ -141,7 +141,9 @@ def format_activation_hint(place: Place) -> str:
     )
 
 
-def _end(outcome: Outcome, output: OutputOptions, words: str = "", plan: Plan | None = None) -> int:
+def _print_end(
+    outcome: Outcome, output: OutputOptions, words: str = "", plan: Plan | None = None
+) -> int:
     """Print a sentence, or the document that says the same; return the exit code."""
     if not output.is_text:
         click.echo(
@@ -153,7 +155,7 @@ def _end(outcome: Outcome, output: OutputOptions, words: str = "", plan: Plan | 
 
 
 def _end_dry_run(place: Place, what: str, output: OutputOptions) -> int:
-    return _end(
+    return _print_end(
         Outcome(PLANNED, str(place.folder), why=what),
         output,
         f"{what} Nothing was changed: --dry-run.",
@@ -180,7 +182,7 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
         if folder:
             where = str(place_of(folder).folder)
         words = f"There is nothing to resume: envcheck has never installed into {where}."
-        return _end(
+        return _print_end(
             Outcome(UNCHANGED, where if folder else str(Path.cwd()), why=words), output, words
         )
     interrupted = unsettled(place)
@@ -189,7 +191,7 @@ def resume_installation(folder: str, output: OutputOptions) -> int:
             place, f"This would finish or undo the installation {interrupted[0].identity}.", output
         )
     outcome = report_unsettled(resume(place, InstallProgress(0, quiet=output.quiet)))
-    return _end(
+    return _print_end(
         outcome, output, "" if interrupted else f"There is nothing to do: {_describe(outcome)}"
     )
 
@@ -214,7 +216,9 @@ def forget_kept(folder: str, output: OutputOptions) -> int:
     confirm(f"{question} --rollback cannot restore it afterwards.", output)
     outcome = report_unsettled(remove_kept(place, InstallProgress(0, quiet=output.quiet)))
     words = outcome.why or f"Removed: {size} are free again. {place.folder} is unchanged."
-    return _end(replace(outcome, why=words), output, words if outcome.outcome == UNCHANGED else "")
+    return _print_end(
+        replace(outcome, why=words), output, words if outcome.outcome == UNCHANGED else ""
+    )
 
 
 def roll_back(folder: str, identity: str, output: OutputOptions) -> int:
@@ -230,7 +234,7 @@ def roll_back(folder: str, identity: str, output: OutputOptions) -> int:
         click.echo(f"envcheck:{lost}", err=True)
     confirm(question, output)
     outcome = report_unsettled(undo(journal, InstallProgress(0, quiet=output.quiet)))
-    return _end(outcome, output, _describe(outcome) if outcome.outcome == RESTORED else "")
+    return _print_end(outcome, output, _describe(outcome) if outcome.outcome == RESTORED else "")
 
 
 def _ask_to_undo(journal: Journal) -> str:

@@ -181,7 +181,7 @@ def print_changes(changes: list[Change], printing: common.Printing) -> None:
     """Print each change in words."""
     for change in () if printing.quiet else changes:
         for line in format_change(change):
-            click.echo(_style(line, _COLORS[change.kind], printing), color=printing.color)
+            click.echo(_style_text(line, _COLORS[change.kind], printing), color=printing.color)
         if printing.verbose:
             click.echo(inert(f"    read from {change.artifact}"))
 
@@ -197,7 +197,7 @@ def _print_result(
     click.echo(count_changes(changes))
 
 
-def _style(text: str, color: str, printing: common.Printing) -> str:
+def _style_text(text: str, color: str, printing: common.Printing) -> str:
     if color and printing.color:
         return styled(inert(text), color)
     return inert(text)
@@ -278,8 +278,8 @@ def _render_verification(found: verifying.Verification, printing: common.Printin
             f" matrix and {item.artifact!r} in the artifact"
         )
         missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
-        yield _style(missing if item.cell == "row" else differs, "red", printing)
+        yield _style_text(missing if item.cell == "row" else differs, "red", printing)
     for label in found.vanished:
-        yield _style(f"no longer on the index: {label}", "yellow", printing)
+        yield _style_text(f"no longer on the index: {label}", "yellow", printing)
     for line in found.unread:
-        yield _style(f"not read: {line}", "yellow", printing)
+        yield _style_text(f"not read: {line}", "yellow", printing)

@@ -66,18 +66,18 @@ def _make_server() -> Any:
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
-                raise ToolError(_plain(inert(str(error)))[:_WORD_LIMIT]) from None
+                raise ToolError(_replace_surrogates(inert(str(error)))[:_WORD_LIMIT]) from None
 
     server = Server("envcheck", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
     hints = ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
     for answer in (doctor, explain, plan, matrix, check, diff):
-        server.add_tool(_bounded(answer), annotations=hints)
+        server.add_tool(_answer_within_limits(answer), annotations=hints)
     return server
 
 
-def _bounded(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     """Let a tool answer within limits, and refuse in one sentence."""
     import anyio
     from mcp.server.mcpserver.exceptions import ToolError
@@ -124,7 +124,7 @@ def _check_sizes(arguments: dict[str, Any]) -> None:
             raise UserError(f"{name} is too long: give at most {size}.")
 
 
-def _plain(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace half characters, which no JSON document may hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -138,20 +138,20 @@ def _answer(
     """
     if as_json:
         document = {name: value for name, value in result.to_dict().items() if name != "snapshot"}
-        text = _plain(json.dumps(document, ensure_ascii=False))
+        text = _replace_surrogates(json.dumps(document, ensure_ascii=False))
         if len(text) > _DOCUMENT_LIMIT:
             raise UserError(
                 f"the document has {len(text):,} characters, too many: ask for the text."
             )
         return {"verdict": result.verdict, "document": json.loads(text)}
-    report = _plain(str(result))
+    report = _replace_surrogates(str(result))
     if len(report) > limit:
         whole, _, _ = report[:limit].rpartition("\n")
         report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
     return {"verdict": result.verdict, "report": report}
 
 
-def _below(option: str, path: str, pattern: str = "") -> str:
+def _resolve_below(option: str, path: str, pattern: str = "") -> str:
     """Return a path in or below the current folder.
 
     Raises UserError for any other, or with another name.
@@ -176,11 +176,11 @@ _CONFIG = r".+\.toml"
 _BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in|lock)|py(project|lock.*)\.toml)"
 
 
-def _environment(env: str) -> str:
+def _resolve_environment(env: str) -> str:
     """Return the name of an environment, or its folder below the current one."""
     if re.fullmatch(r"[\w.-]*\w[\w.-]*", env) and not os.path.lexists(env):
         return env
-    return _below("env", env)
+    return _resolve_below("env", env)
 
 
 def doctor(
@@ -202,10 +202,10 @@ def doctor(
     document in place of the text.
     """
     found = api.doctor(
-        env=_environment(env),
+        env=_resolve_environment(env),
         expect=expect,  # type: ignore[arg-type]  # checked there
         requirements=requirements or (),
-        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
     return _answer(found, as_json=as_json)
 
@@ -226,7 +226,7 @@ def explain(
     written on this machine, whose facts are added. snapshot: the saved machine that wrote it, a
     .json file below the current folder.
     """
-    machine = _below("snapshot", snapshot, _SNAPSHOT) or None
+    machine = _resolve_below("snapshot", snapshot, _SNAPSHOT) or None
     found = api.explain(text, expect=expect, here=here, snapshot=machine)  # type: ignore[arg-type]  # checked there
     return _answer(found, as_json=as_json)
 
@@ -264,7 +264,7 @@ def plan(
         platform=platform,
         expect=expect,  # type: ignore[arg-type]  # checked there
         installer=installer,  # type: ignore[arg-type]
-        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
     return _answer(found, as_json=as_json)
 
@@ -316,12 +316,12 @@ def check(
     judge before it is built. driver, gpu: of the machines that run it, such as 570 and L4.
     """
     found = api.check(
-        _below("config", config, _CONFIG),
-        file=_below("file", file, _BUILD_FILE),
+        _resolve_below("config", config, _CONFIG),
+        file=_resolve_below("file", file, _BUILD_FILE),
         driver=driver,
         gpu=gpu or (),
-        env=_environment(env),
-        snapshot=_below("snapshot", snapshot, _SNAPSHOT) or None,
+        env=_resolve_environment(env),
+        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
     return _answer(found, as_json=as_json)
 
@@ -342,8 +342,8 @@ def diff(
     does not.
     """
     found = api.diff(
-        _below("a", a, _SNAPSHOT),
-        _below("b", b, _SNAPSHOT),
+        _resolve_below("a", a, _SNAPSHOT),
+        _resolve_below("b", b, _SNAPSHOT),
         requirements=requirements or (),
         expect=expect,  # type: ignore[arg-type]  # checked there
     )

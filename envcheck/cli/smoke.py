@@ -202,7 +202,7 @@ def run(
         )
 
     with interrupt_on_signal():  # else the files of the processes would stay
-        task = _task(
+        task = _make_task(
             wanted, inspected, lambda words, log, on_gpu: causes().find(words, log, on_gpu=on_gpu)
         )
         progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
@@ -257,7 +257,7 @@ def _run(session: Session, task: Task, jobs: tuple[Job, ...], progress: SmokePro
             remove_tree(f"{folder}/{TEMPORARY}" if keep else folder)
 
 
-def _task(wanted: SmokeOptions, inspected: Inspected, explain: Explain) -> Task:
+def _make_task(wanted: SmokeOptions, inspected: Inspected, explain: Explain) -> Task:
     memory = None if wanted.memory is None else int(wanted.memory * _GIB)
     return Task(
         python=inspected.python,
@@ -348,7 +348,9 @@ def _describe_missing_python(chosen: PythonChoice, *, named: bool) -> str:
 EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
 
 
-def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+def _check_finite(
+    _context: click.Context, _option: click.Parameter, value: float | None
+) -> float | None:
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no limit.")
     return value
@@ -376,14 +378,14 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     "--timeout",
     "seconds",
     type=click.FloatRange(1),
-    callback=_finite,
+    callback=_check_finite,
     metavar="SECONDS",
     help="Time limit of each process.",
 )
 @click.option(
     "--memory",
     type=click.FloatRange(0.01),
-    callback=_finite,
+    callback=_check_finite,
     metavar="GIB",
     help="Memory limit of each process [90 % of free].",
 )

@@ -65,10 +65,10 @@ def with_accepted_remedies(report: Report, situation: Situation) -> Report:
     The first other way that it accepts takes the place of one that it refuses; without any, the
     reason stands there. One that another remedy would undo gives way to that one.
     """
-    if not any(_packages(item.fix.actions) for item in report.findings if item.fix):
+    if not any(_list_package_actions(item.fix.actions) for item in report.findings if item.fix):
         return report
     trial = _Trial(situation.context)
-    removals = [item.fix for item in report.findings if item.fix and _removed(item.fix)]
+    removals = [item.fix for item in report.findings if item.fix and _list_removed(item.fix)]
     findings = []
     for item in report.findings:
         remover = next((fix for fix in removals if _is_undone(item, fix)), None)
@@ -76,7 +76,7 @@ def with_accepted_remedies(report: Report, situation: Situation) -> Report:
     return replace(report, findings=tuple(findings))
 
 
-def _removed(fix: Remedy) -> set[str]:
+def _list_removed(fix: Remedy) -> set[str]:
     actions = (item for item in fix.actions if isinstance(item, UninstallPackages))
     return {name for item in actions for name in item.names}
 
@@ -86,11 +86,15 @@ def _is_undone(finding: Finding, remover: Remedy) -> bool:
     fix = finding.fix
     if fix is None or fix.actions == remover.actions:
         return False
-    texts = [text for item in _packages(fix.actions) for text in getattr(item, "requirements", ())]
-    return bool(texts) and {name_of(text) for text in texts} <= _removed(remover)
+    texts = [
+        text
+        for item in _list_package_actions(fix.actions)
+        for text in getattr(item, "requirements", ())
+    ]
+    return bool(texts) and {name_of(text) for text in texts} <= _list_removed(remover)
 
 
-def _packages(actions: Sequence[Action]) -> _Way:
+def _list_package_actions(actions: Sequence[Action]) -> _Way:
     """List the actions that change the packages of the environment that is there.
 
     Return () where a new one is made.
@@ -120,7 +124,7 @@ class _Trial:
     def accept(self, finding: Finding) -> Finding:
         """Return a finding with the first way that the judge accepts."""
         fix = finding.fix
-        if fix is None or finding.caused_by is not None or not _packages(fix.actions):
+        if fix is None or finding.caused_by is not None or not _list_package_actions(fix.actions):
             return finding
         ways = (Alternative(fix.summary, fix.actions), *fix.alternatives)
         tried = [(way, *self._try(way.actions)) for way in ways]
@@ -136,7 +140,7 @@ class _Trial:
     ) -> tuple[_State, dict[tuple[str, str], Finding], Finding | None]:
         """Return the state after actions, its errors, and the first one that they bring."""
         state = self._state
-        for action in _packages(actions):
+        for action in _list_package_actions(actions):
             state = _apply(self._context, state, action)
         errors = self._judge(state) if state != self._state else None
         if errors is None:
@@ -165,7 +169,7 @@ class _Trial:
         if refusal is None:
             return None
         own = with_remedy(refusal, Situation(self._asking(self._state))).fix
-        if own is not None and not _packages(own.actions):
+        if own is not None and not _list_package_actions(own.actions):
             return own
         return Remedy(f"No installation that works here is known: {refusal.message}")
 
@@ -174,7 +178,7 @@ def _apply(context: Context, state: _State, action: Action) -> _State:
     """Return the state of frameworks, and packages on top of them, after an action."""
     if isinstance(action, UninstallPackages):
         names = set(action.names)
-        return _State(_without(state.facts, names), _not_of(state.wanted, names))
+        return _State(_remove_distributions(state.facts, names), _not_of(state.wanted, names))
     facts, wanted = state.facts, state.wanted
     for text in getattr(action, "requirements", ()):
         try:
@@ -198,7 +202,7 @@ def _not_of(texts: tuple[str, ...], names: set[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if read_requirement(text).name not in names)
 
 
-def _without(facts: Facts, names: set[str]) -> Facts:
+def _remove_distributions(facts: Facts, names: set[str]) -> Facts:
     """Return the facts without some distributions."""
     python = facts.python
     if isinstance(python.distributions, Known):
@@ -221,7 +225,7 @@ def _with_release(facts: Facts, item: Distribution) -> Facts:
     if own is not None and item.version in ("", own.version.partition("+")[0]):
         item = own
     if item is not own:
-        facts = _without(facts, {item.name})
+        facts = _remove_distributions(facts, {item.name})
     others = tuple(each for each in installed.value if each.name != item.name)
     item = replace(item, location=location, scope="environment", installer="pip")
     python = replace(facts.python, distributions=Known((*others, item), installed.source))

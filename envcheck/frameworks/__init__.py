@@ -39,7 +39,7 @@ class UnknownFrameworkError(UserError):
 
 
 @functools.lru_cache(maxsize=1)
-def _rows() -> Mapping[str, Mapping[str, Any]]:
+def _load_rows() -> Mapping[str, Mapping[str, Any]]:
     rows: Dict[str, Mapping[str, Any]] = json.loads(read_data("frameworks/identity.json"))[
         "frameworks"
     ]
@@ -80,17 +80,17 @@ def _check_row(name: str, row: Any, taken: AbstractSet[str]) -> Mapping[str, Any
 
 def framework_names() -> Tuple[str, ...]:
     """List the frameworks by name, in the order in which they are reported."""
-    return tuple(_rows())
+    return tuple(_load_rows())
 
 
 @functools.lru_cache(maxsize=None)
 def framework(name: str) -> Framework:
     """Return a framework by its name; raises UnknownFrameworkError."""
-    if name not in _rows():
+    if name not in _load_rows():
         raise UnknownFrameworkError(
-            f"{name!r} is no framework that envcheck knows; it knows {_listed()}."
+            f"{name!r} is no framework that envcheck knows; it knows {_list_names()}."
         )
-    row = _rows()[name]
+    row = _load_rows()[name]
     is_row_alone = row.get("from_plugin") or "wheels" not in row
     kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
     return kind(name, row)
@@ -98,13 +98,13 @@ def framework(name: str) -> Framework:
 
 def all_frameworks() -> Tuple[Framework, ...]:
     """Load every framework."""
-    return tuple(map(framework, _rows()))
+    return tuple(map(framework, _load_rows()))
 
 
 @functools.lru_cache(maxsize=1)
 def identities() -> Tuple[Framework, ...]:
     """Return every framework by the cells of its row alone, without loading its module."""
-    return tuple(Framework(name, row) for name, row in _rows().items())
+    return tuple(Framework(name, row) for name, row in _load_rows().items())
 
 
 @functools.lru_cache(maxsize=None)
@@ -122,7 +122,7 @@ def distribution_names() -> Mapping[str, str]:
     """Map each distribution, and each pattern of plugins, to the framework that it belongs to."""
     return {
         item: name
-        for name, row in _rows().items()
+        for name, row in _load_rows().items()
         for item in (*row["distributions"], *row.get("plugins", ()))
     }
 
@@ -136,7 +136,7 @@ def framework_of(distribution: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _imports() -> Mapping[str, Mapping[str, Any]]:
+def _load_imports() -> Mapping[str, Mapping[str, Any]]:
     return {
         row["framework"]: row
         for row in json.loads(read_data("frameworks/imported_modules.json"))["frameworks"]
@@ -146,21 +146,21 @@ def _imports() -> Mapping[str, Mapping[str, Any]]:
 @functools.lru_cache(maxsize=None)
 def imported_modules(name: str) -> Tuple[FrozenSet[str], FrozenSet[str]]:
     """Return the modules that an import of a framework or companion needs, and the others."""
-    row = _imports().get(name, {})
+    row = _load_imports().get(name, {})
     return frozenset(row.get("needed", "").split()), frozenset(row.get("loaded", "").split())
 
 
 def needed_distributions(name: str) -> FrozenSet[str]:
     """Return the distributions that importing a companion was seen to die without."""
-    return frozenset(_imports().get(name, {}).get("needs", "").split())
+    return frozenset(_load_imports().get(name, {}).get("needs", "").split())
 
 
 @functools.lru_cache(maxsize=1)
 def companions() -> Mapping[str, str]:
     """Map each companion to its framework: torchvision to torch."""
-    return {name: row["beside"] for name, row in _imports().items() if "beside" in row}
+    return {name: row["beside"] for name, row in _load_imports().items() if "beside" in row}
 
 
-def _listed() -> str:
-    *others, last = _rows()
+def _list_names() -> str:
+    *others, last = _load_rows()
     return f"{', '.join(others)} and {last}"

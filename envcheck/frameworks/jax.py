@@ -197,7 +197,7 @@ def _add_extras(row: RowDraft) -> None:
         if re.fullmatch(r"cuda\d{2}(_pip)?", need.extra):
             wanted.setdefault(need.extra, []).append(need)
     extras = sorted(
-        extra for extra, needs in wanted.items() if all(_exists(row, need) for need in needs)
+        extra for extra, needs in wanted.items() if all(_is_published(row, need) for need in needs)
     )
     if extras:
         chosen = extras[0] if "cuda12" not in extras else "cuda12"
@@ -206,7 +206,7 @@ def _add_extras(row: RowDraft) -> None:
         )
 
 
-def _exists(row: RowDraft, need: Need) -> bool:
+def _is_published(row: RowDraft, need: Need) -> bool:
     """Return whether a plugin that is asked for exists.
 
     Other distributions are not JAX's to publish.

@@ -94,9 +94,9 @@ class OnnxRuntime(Framework):
         # without.
         opens = ((f"libcudnn.so.{major}", False),) if major else ()
         libraries, runpath = lookups(inspection.search, [inspection.search.caller(provider, opens)])
-        cuda_version = _major(linked_version("libcudart.so.", libraries))
+        cuda_version = _cut_to_major(linked_version("libcudart.so.", libraries))
         if cuda:
-            cuda_version = _stated(distribution, cuda)
+            cuda_version = _state_cuda(distribution, cuda)
         return replace(
             cpu_build(self.name, distribution, source),
             cuda_build=Known(True, source),
@@ -146,7 +146,9 @@ class OnnxRuntime(Framework):
         """Tell the majors of CUDA, cuDNN and TensorRT by the libraries that its providers need."""
         needed = [name for item in binaries.values() for name in item.get("needed", ())]
         kinds = {"cuda": "cudart", "cudnn": "cudnn", "tensorrt": "nvinfer"}
-        return {cell: major for cell, kind in kinds.items() for major in _majors(needed, kind)[:1]}
+        return {
+            cell: major for cell, kind in kinds.items() for major in _list_majors(needed, kind)[:1]
+        }
 
 
 def _read_info(inspection: Inspection, distribution: Distribution) -> Dict[str, Any]:
@@ -164,12 +166,12 @@ def _read_info(inspection: Inspection, distribution: Distribution) -> Dict[str, 
     return found
 
 
-def _stated(distribution: Distribution, cuda: str) -> Fact[str]:
+def _state_cuda(distribution: Distribution, cuda: str) -> Fact[str]:
     where = f"{distribution.location}/onnxruntime/{_INFO[0]}"
     return Known(cuda, Source("file", where, f"cuda_version = {cuda!r}"))
 
 
-def _major(fact: Fact[str]) -> Fact[str]:
+def _cut_to_major(fact: Fact[str]) -> Fact[str]:
     """Cut what a soname tells to its major: libcudart.so.11.0 is that of every CUDA 11."""
     if isinstance(fact, Known):
         return replace(fact, value=fact.value.split(".")[0])
@@ -236,7 +238,7 @@ def _add_cudnn(row: RowDraft, stated: str) -> None:
         row.say("cudnn", f"{'The wheel' if stated else 'Its extra'} names the cuDNN major only.")
 
 
-def _majors(names: List[str], kind: str) -> List[str]:
+def _list_majors(names: List[str], kind: str) -> List[str]:
     """List the majors of one library among those needed: libcudart.so.11.0 -> 11."""
     found = (
         re.match(rf"(?:lib{kind}\.so\.(\d+)|{kind}(?:64)?_(\d+)\.dll$)", name) for name in names

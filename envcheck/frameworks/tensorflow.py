@@ -225,7 +225,9 @@ def _add_cuda_build(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
     """State the CUDA version, or only its major where build_info says no more."""
-    version = _version(facts.get("cuda_version") or facts.get("cuda_version_number"), dotted=True)
+    version = _read_version(
+        facts.get("cuda_version") or facts.get("cuda_version_number"), dotted=True
+    )
     row.cells["cuda"] = version or None
     if not version:
         row.say("cuda", "CUDA was not read.", gap=True)
@@ -235,7 +237,9 @@ def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 def _add_cudnn(row: RowDraft, facts: Mapping[str, Any]) -> None:
     """State the extra's cuDNN minor if build_info names the same major, else the major."""
-    major = _version(facts.get("cudnn_version") or facts.get("cudnn_version_number"), dotted=False)
+    major = _read_version(
+        facts.get("cudnn_version") or facts.get("cudnn_version_number"), dotted=False
+    )
     pins = [pin for pin in row.cells.get("cuda_wheels", ()) if pin.startswith("nvidia-cudnn")]
     bound = re.search(r"[=>]=(\d+\.\d+)", pins[0]) if pins else None
     pinned = bound[1] if bound else ""
@@ -277,7 +281,7 @@ def _add_architectures(row: RowDraft, facts: Mapping[str, Any]) -> None:
         row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
 
 
-def _version(stated: Any, *, dotted: bool) -> str:
+def _read_version(stated: Any, *, dotted: bool) -> str:
     """Read a version as build_info states it, Windows' spelling too.
 
     "12.5.1", "64_112" -> "11.2", "64_8" -> "8".

@@ -144,7 +144,7 @@ def _add_wheels(row: RowDraft) -> None:
 
 def _add_architectures(row: RowDraft, table: Any) -> None:
     """Take the machine code from the table that newer releases carry for an error message."""
-    numbers = _code(table, row.cells["cuda"], row.platform)
+    numbers = _look_up_code(table, row.cells["cuda"], row.platform)
     row.cells["compute_capabilities"] = [f"sm_{number}" for number in sorted(numbers)]
     if numbers:
         row.cite("torch/cuda/__init__.py")
@@ -155,7 +155,7 @@ def _add_architectures(row: RowDraft, table: Any) -> None:
 def _add_variants(row: RowDraft, table: Any) -> None:
     """List this release's CUDA builds on PyTorch's own index, by the same table for Linux."""
     if isinstance(table, dict) and row.platform.startswith("linux"):
-        read = {cuda: sorted(_code(table, cuda, row.platform)) for cuda in sorted(table)}
+        read = {cuda: sorted(_look_up_code(table, cuda, row.platform)) for cuda in sorted(table)}
         found = {
             cuda: [f"sm_{number}" for number in numbers]
             for cuda, numbers in read.items()
@@ -165,7 +165,7 @@ def _add_variants(row: RowDraft, table: Any) -> None:
             row.cells["variants"] = found
 
 
-def _code(table: Any, cuda: str, platform: str) -> List[int]:
+def _look_up_code(table: Any, cuda: str, platform: str) -> List[int]:
     """Look up the capabilities of one CUDA in the table.
 
     It is {"13.0": {"x86_64": {75, 80}}}, or in older releases {"12.6": {50, 60}} for x86_64.

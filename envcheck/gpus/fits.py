@@ -115,7 +115,7 @@ def is_trainable(dtype: str) -> bool:
     return load_training_memory().dtypes[dtype].trains
 
 
-def _sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
+def _find_sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
     """Return the rows of a job's dtype and optimizer, and the bytes per number of the optimizer."""
     table = load_training_memory()
     sizes, kept = table.dtypes[job.dtype], table.optimizers[job.optimizer]
@@ -124,7 +124,7 @@ def _sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
 
 def estimate_need(job: Job) -> Need:
     """Estimate the bytes that a job needs."""
-    sizes, kept, state = _sizes(job)
+    sizes, kept, state = _find_sizes(job)
     kept_layers, layers = _count_layers(job)
     return Need(
         weights=job.parameters * sizes.values,
@@ -155,7 +155,7 @@ def _count_layers(job: Job) -> tuple[int, int]:
 
 def format_formula(job: Job) -> str:
     """Format the formula of the estimate with the numbers of the job."""
-    sizes, kept, state = _sizes(job)
+    sizes, kept, state = _find_sizes(job)
     count = f"{job.parameters:,}"
     terms = [f"weights {count} x {sizes.values}"]
     if kept.gradients:

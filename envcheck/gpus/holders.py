@@ -59,7 +59,7 @@ def _end_service(process: ProcessInfo, scan: ProcessScan) -> Ending | None:
     service = _load_services().get(process.name)
     if service is None:
         return None
-    stop = (*_sudo(scan), "systemctl", "stop", service.unit) if service.unit else ()
+    stop = (*_sudo_words(scan), "systemctl", "stop", service.unit) if service.unit else ()
     return Ending(SERVICE, stop, f"It {service.what}.")
 
 
@@ -101,14 +101,14 @@ def _end_zombie(process: ProcessInfo, scan: ProcessScan, index: int) -> Ending:
 
 
 def _kill(pid: int, owner: int, scan: ProcessScan) -> tuple[str, ...]:
-    return (*(() if scan.own_user == owner else _sudo(scan)), "kill", str(pid))
+    return (*(() if scan.own_user == owner else _sudo_words(scan)), "kill", str(pid))
 
 
 def _reset(index: int, scan: ProcessScan) -> tuple[str, ...]:
-    return (*_sudo(scan), "nvidia-smi", "--gpu-reset", "-i", str(index))
+    return (*_sudo_words(scan), "nvidia-smi", "--gpu-reset", "-i", str(index))
 
 
-def _sudo(scan: ProcessScan) -> tuple[str, ...]:
+def _sudo_words(scan: ProcessScan) -> tuple[str, ...]:
     return () if scan.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 

@@ -233,7 +233,7 @@ class LocalHost:
     def _ask(
         self, script: str, arguments: Sequence[str], python: str, timeout: float
     ) -> Fact[Mapping[str, Any]]:
-        source = read_packaged("probes", "children", script + ".py").decode("utf-8")
+        source = _read_child_source(script)
         answer = self._run((python, "-I", "-S", "-B", "-c", source, *arguments), timeout, {})
         if (
             isinstance(answer, Known)
@@ -252,6 +252,10 @@ class LocalHost:
             if key not in self._answers:
                 self._answers[key] = compute()
             return cast("T", self._answers[key])
+
+
+def _read_child_source(script: str) -> str:
+    return read_packaged("probes", "children", script + ".py").decode("utf-8")
 
 
 def _read_kernel_names() -> Dict[str, str]:

@@ -183,7 +183,7 @@ def _find_target(
 
 def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -> tuple[Step, ...]:
     """Return the steps as they run in the environment, in order, each with its own check."""
-    actions = [_fit(step.action, target) for step in steps]
+    actions = [_fit_action(step.action, target) for step in steps]
     if target.uv:
         actions = [item for item in actions if not isinstance(item, (AddPip, UpgradePip))]
     elif target.lacks_pip and _needs_pip(actions, target):
@@ -206,7 +206,7 @@ def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -
     return tuple(fitted)
 
 
-def _fit(action: Action, target: _Target) -> Action:
+def _fit_action(action: Action, target: _Target) -> Action:
     action = action.moved(target.reported, target.folder)
     if isinstance(action, CreateEnvironment):
         if target.starter:

@@ -32,12 +32,14 @@ def main() -> None:
             journal = Journal(place_of(sys.argv[2]), sys.argv[3])
             with (
                 contextlib.suppress(FileLockedError),
-                _held(journal.place, lines),
+                _hold_environment(journal.place, lines),
             ):  # who holds it now settles it as well
                 _settle(journal)
 
 
-def _held(place: Place, lines: Sequence[str]) -> contextlib.AbstractContextManager[object]:
+def _hold_environment(
+    place: Place, lines: Sequence[str]
+) -> contextlib.AbstractContextManager[object]:
     """Hold the environment by the inherited descriptor; on Windows by an own lock."""
     if os.name == "posix" or lines[-1:] == [LEFT]:
         return contextlib.nullcontext()
@@ -47,11 +49,11 @@ def _held(place: Place, lines: Sequence[str]) -> contextlib.AbstractContextManag
 def _settle(journal: Journal) -> None:
     """Settle; on Windows what was killed may hold its files for a moment."""
     deadline = time.monotonic() + (0.0 if os.name == "posix" else _PATIENCE)
-    while not _settled(journal, last_try=time.monotonic() >= deadline):
+    while not _is_settled(journal, last_try=time.monotonic() >= deadline):
         time.sleep(_PAUSE)
 
 
-def _settled(journal: Journal, *, last_try: bool) -> bool:
+def _is_settled(journal: Journal, *, last_try: bool) -> bool:
     try:
         settle(journal, "the installation was killed")
     except (ChangeError, OSError):

@@ -49,7 +49,7 @@ class Journal:
         """Read the journal; none is there before the first line."""
         if not self._path.exists():
             return ()
-        return tuple(_parsed(self._path.read_text(encoding="utf-8", errors="replace")))
+        return tuple(_parse_lines(self._path.read_text(encoding="utf-8", errors="replace")))
 
     def last(self, event: str) -> Line:
         """Return the last line of an event; an empty one if there is none."""
@@ -77,7 +77,7 @@ class Journal:
         return events[-1:] == [INSTALLED]
 
 
-def _parsed(text: str) -> list[Line]:
+def _parse_lines(text: str) -> list[Line]:
     """Parse a journal, without lines that were cut off or that somebody added.
 
     {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0} {"event": "step",
@@ -107,8 +107,8 @@ def new_identity(place: Place, process: int) -> str:
     before = place.identities()
     if not before or identity > before[-1]:
         return identity
-    return f"{before[-1].partition('-')[0]}-{_after(before[-1])}"
+    return f"{before[-1].partition('-')[0]}-{_next_number(before[-1])}"
 
 
-def _after(identity: str) -> int:
+def _next_number(identity: str) -> int:
     return int(identity.partition("-")[2]) + 1

@@ -92,7 +92,7 @@ def _list_missing(wanted: PlannedEnvironment, facts: Facts) -> list[str]:
     there = {
         (item.name, version)
         for item in installed
-        for version in (item.version, _public(item.version))
+        for version in (item.version, _cut_label(item.version))
     }
     planned = [
         item for item in wanted.plan.releases if not any(_is_planned(*held, item) for held in there)
@@ -104,10 +104,10 @@ def _list_missing(wanted: PlannedEnvironment, facts: Facts) -> list[str]:
 def _is_planned(name: str, version: str, planned: PlannedRelease) -> bool:
     """Return whether a distribution is a planned release; conda plans tensorflow==2.16.*."""
     wanted = planned.requirement.partition("==")[2]
-    return name == planned.distribution and within(version, f"=={_public(wanted)}")
+    return name == planned.distribution and within(version, f"=={_cut_label(wanted)}")
 
 
-def _public(version: str) -> str:
+def _cut_label(version: str) -> str:
     return version.partition("+")[0]
 
 

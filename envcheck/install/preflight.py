@@ -84,7 +84,7 @@ def disk_space_for(plan: Plan) -> int:
     compiled = 1 + measured_sizes().compiled_percent / 100
     return sum(
         max(
-            (int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)),
+            (int(row.wheels_mib + row.unpacked_mib * compiled) for row in _find_measured(release)),
             default=0,
         )
         * _MIB
@@ -95,12 +95,12 @@ def disk_space_for(plan: Plan) -> int:
 def wheel_space_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
     return sum(
-        max((row.wheels_mib for row in _measured(release)), default=0) * _MIB
+        max((row.wheels_mib for row in _find_measured(release)), default=0) * _MIB
         for release in plan.releases
     )
 
 
-def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
+def _find_measured(release: PlannedRelease) -> list[MeasuredRelease]:
     """List the rows of a release, or where it was not measured those of its kind."""
     rows = measured_sizes().rows
     same = [row for row in rows if (row.framework, row.build) == (release.framework, release.build)]
@@ -133,10 +133,10 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
             return Page()
         settings = read_pip_settings(environment)
     except SettingsError:  # a broken file, or pip's configuration cannot be read here
-        return Page(_page(wanted.index, wanted))
+        return Page(_name_page(wanted.index, wanted))
     index = wanted.index or settings.url or find_default_index()
     return Page(
-        _page(index, wanted),
+        _name_page(index, wanted),
         settings.ca_file,
         settings.client_certificate,
         settings.proxy,
@@ -144,7 +144,7 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
     )
 
 
-def _page(index: str, wanted: RequirementSet) -> str:
+def _name_page(index: str, wanted: RequirementSet) -> str:
     name = re.match(r"[A-Za-z0-9._-]*", wanted.requirements[0])
     if index:
         return f"{index.rstrip('/')}/{name.group() if name else ''}/"

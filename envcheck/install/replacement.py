@@ -108,10 +108,10 @@ def restore(journal: Journal, why: str) -> None:
 
 def _put_back(journal: Journal, inode: int) -> None:
     place, identity = journal.place, journal.identity
-    old = next((path for path in _places(journal) if get_inode(path) == inode), None)
+    old = next((path for path in _list_places(journal) if get_inode(path) == inode), None)
     if old is None:
         raise ChangeError(
-            f"the environment as it was is at none of {', '.join(map(str, _places(journal)))}."
+            f"the environment as it was is at none of {', '.join(map(str, _list_places(journal)))}."
         )
     if old == place.folder:
         return
@@ -121,7 +121,7 @@ def _put_back(journal: Journal, inode: int) -> None:
         old.rename(place.folder)
 
 
-def _places(journal: Journal) -> tuple[Path, ...]:
+def _list_places(journal: Journal) -> tuple[Path, ...]:
     place, identity = journal.place, journal.identity
     return (place.folder, place.kept(identity), place.aside(identity))
 

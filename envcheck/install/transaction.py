@@ -158,7 +158,7 @@ class Transaction:
         try:
             with hold_signals(), hold(self.place, watch) as descriptor:
                 journal = Journal(self.place, new_identity(self.place, os.getpid()))
-                with _guarded(journal, descriptor) as guard:
+                with _start_guarded(journal, descriptor) as guard:
                     begin(journal, self.plan.requirements or self.plan.resolves)
                     return self._attempt(journal, watch, guard)
         except UnsettledError as error:
@@ -346,7 +346,7 @@ def system_changes(journal: Journal) -> tuple[SystemChange, ...]:
 
 
 @contextlib.contextmanager
-def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
+def _start_guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
     guard = Guard(
         "envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,)
     )

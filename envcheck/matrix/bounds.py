@@ -80,13 +80,13 @@ def _list_packages(document: Document) -> Iterator[str]:
     for row in iterate_rows(document):
         yield from row.get("requires", ())
         for cell in _PACKAGES:
-            yield from _words(row.get(cell, []))
+            yield from _list_words(row.get(cell, []))
         for cell in _REQUIREMENTS:
-            for text in _words(row.get(cell, []), cell):
+            for text in _list_words(row.get(cell, []), cell):
                 yield _parse_requirement(cell, text).name
 
 
-def _words(value: Any, cell: str = "") -> list[str]:
+def _list_words(value: Any, cell: str = "") -> list[str]:
     """List the texts of a cell.
 
     "keras<2.7 tensorflow-estimator<2.7" is two requirements, "cuda,cudnn" two extras.
@@ -138,7 +138,7 @@ def _check_cell(cell: str, value: Any, known: _Known) -> None:
     elif cell == "finding":
         _check_names("the finding", [value], known.findings)
     elif cell in _EXTRAS:
-        for extra in _words(value, cell):
+        for extra in _list_words(value, cell):
             if not _EXTRA.fullmatch(extra):
                 raise ValueError(f"has {extra!r} in {cell}, which is no extra")
     elif cell == "requires":

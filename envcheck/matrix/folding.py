@@ -44,7 +44,7 @@ def group_lines(lines: Iterable[Line]) -> dict[str, list[Line]]:
     for line in lines:
         for release in line["releases"]:
             found.setdefault(release, []).append(line)
-    return {release: found[release] for release in sorted(found, key=_numbers)}
+    return {release: found[release] for release in sorted(found, key=_sort_key)}
 
 
 def unfold_release(release: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
@@ -53,6 +53,6 @@ def unfold_release(release: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["distribution"], row["platform"]))
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _sort_key(version: str) -> tuple[int, ...]:
     """Return what orders final releases and their post-releases."""
     return tuple(map(int, re.findall(r"\d+", version)))

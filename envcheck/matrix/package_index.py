@@ -108,20 +108,23 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
         cuda_wheels=(),
         citations=DeferredCitations(lambda: _cite_variant(row, index)),
         proof=DeferredTable(
-            lambda: {**row.proof, **dict.fromkeys(("cuda", "compute_capabilities"), _tier(row))}
+            lambda: {
+                **row.proof,
+                **dict.fromkeys(("cuda", "compute_capabilities"), _find_tier(row)),
+            }
         ),
         binaries={},
     )
 
 
-def _tier(row: FrameworkRelease) -> str:
+def _find_tier(row: FrameworkRelease) -> str:
     """Return how a row's variants are known."""
     return row.proof.get("variants", "documented")
 
 
 def _cite_variant(row: FrameworkRelease, index: PackageIndex) -> tuple[Citation, ...]:
     """Cite the document that states a row's variants before the row's other citations."""
-    if _tier(row) == "tier1":
+    if _find_tier(row) == "tier1":
         return row.citations
     # The first citation of a row is the wheel on the default index, the second the document of the
     # release.

@@ -96,13 +96,15 @@ class Action:
 
     def moved(self, folder: str, target: str) -> Action:
         """Return the action for an environment that lies in another folder."""
-        changed = {name: _moved(getattr(self, name), folder, target) for name in list_fields(self)}
+        changed = {
+            name: _move_below(getattr(self, name), folder, target) for name in list_fields(self)
+        }
         return replace(self, **changed)
 
 
-def _moved(value: Any, folder: str, target: str) -> Any:
+def _move_below(value: Any, folder: str, target: str) -> Any:
     if isinstance(value, tuple):
-        return tuple(_moved(item, folder, target) for item in value)
+        return tuple(_move_below(item, folder, target) for item in value)
     if isinstance(value, str) and (value == folder or value.startswith(f"{folder}/")):
         return target + value[len(folder) :]
     return value

@@ -79,14 +79,14 @@ def can_be_met(specifier: str) -> bool:
     """
     versions = [item.version for item in clauses(specifier)]
     return not versions or any(
-        within(text, specifier) for version in versions for text in _neighbours(version)
+        within(text, specifier) for version in versions for text in _list_neighbours(version)
     )
 
 
 def admits_others(specifier: str, clause: str) -> bool:
     """Return whether a specifier admits a version that a clause refuses."""
     versions = [item.version for item in (*clauses(specifier), *clauses(clause))]
-    candidates = [text for version in versions for text in _neighbours(version)]
+    candidates = [text for version in versions for text in _list_neighbours(version)]
     return any(within(text, specifier) and not within(text, clause) for text in candidates)
 
 
@@ -98,7 +98,7 @@ def clauses(specifier: str) -> Iterator[Clause]:
             yield Clause(match[1], match[2])
 
 
-def _neighbours(version: str) -> Iterator[str]:
+def _list_neighbours(version: str) -> Iterator[str]:
     """Yield versions next to one, as far as clauses can tell them apart.
 
     2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999.
@@ -131,14 +131,14 @@ def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
         return False  # a pre-release is no final release
     if clause[3]:
         length = clause[2].count(".") + 1
-        return (_padded(release, length) == _padded(version, length)) is (operator == "==")
+        return (_pad(release, length) == _pad(version, length)) is (operator == "==")
     place = (release, _read_post(final[2]))
     bound = (version, _read_post(clause[5]))
     if operator in _EXACT:  # a clause without a label admits every label
         return (place == bound and clause[4] in (None, final[3])) is (operator == "==")
     if operator == "~=":  # 2.15.1 stands for >=2.15.1,==2.15.*
         line = numbers(clause[2])[:-1]
-        return release >= version and _padded(release, len(line)) == line
+        return release >= version and _pad(release, len(line)) == line
     if operator in ("<", "<="):
         return place < bound or (place == bound and operator == "<=")
     return place >= bound if operator == ">=" else release > version  # 2.15.0.post1 is not >2.15.0
@@ -152,7 +152,7 @@ def _read_post(text: str | None) -> tuple[int, ...]:
     return numbers(text[len(".post") :]) if text else ()
 
 
-def _padded(release: tuple[int, ...], length: int) -> tuple[int, ...]:
+def _pad(release: tuple[int, ...], length: int) -> tuple[int, ...]:
     return (*release, *(0,) * length)[:length]
 
 

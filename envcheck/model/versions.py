@@ -54,7 +54,7 @@ def at_least_minor(version: str, floor: str) -> bool:
 
     A bare major counts as its .0.
     """
-    return _two(version) >= _two(floor)
+    return _parse_two(version) >= _parse_two(floor)
 
 
 def is_older(version: str, than: str) -> bool:
@@ -70,5 +70,5 @@ def same_release(one: str, other: str) -> bool:
     return all(ours == theirs for ours, theirs in zip(numbers(one), numbers(other)))
 
 
-def _two(version: str) -> Tuple[int, ...]:
+def _parse_two(version: str) -> Tuple[int, ...]:
     return (*numbers(version)[:2], 0, 0)[:2]

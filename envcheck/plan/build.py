@@ -191,7 +191,7 @@ class AlternativeSearch:
             numbers(text)[1]
             for text in (item[0], current.value if current.value is not None else item[0])
         ]
-        return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
+        return [_version_of(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
         """Try the rest of the line asked for, then any version, then any name without extras."""
@@ -344,7 +344,7 @@ class AlternativeSearch:
             *replan(tuple(text for item in requests for text in item.texts), description, expect),
             *self.options.repeat_options,
         )
-        return Change(summary, effort, ", ".join(map(_requirement, choices)), argv)
+        return Change(summary, effort, ", ".join(map(_requirement_of, choices)), argv)
 
     def _minors(self, facts: Facts, goal: str) -> list[str]:
         """List the Pythons of releases that driver and GPU code allow, newest first."""
@@ -465,13 +465,13 @@ def is_possible(context: Context, candidate: Candidate) -> bool:
     )
 
 
-def _version(choice: Choice) -> Version:
+def _version_of(choice: Choice) -> Version:
     if choice.best:
         return Version(choice.best.candidate.row.version)
     return Version("0")
 
 
-def _requirement(choice: Choice) -> str:
+def _requirement_of(choice: Choice) -> str:
     return choice.best.candidate.label if choice.best else choice.request.text
 
 
@@ -594,11 +594,14 @@ def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Pla
         rejected=tuple(
             item for choice in choices if choice.best is None for item in choice.rejected
         ),
-        notes=(*list_other_sources(judge.context), *_horizons(judge.context.matrix, choices)),
+        notes=(
+            *list_other_sources(judge.context),
+            *_describe_horizons(judge.context.matrix, choices),
+        ),
     )
 
 
-def _horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
+def _describe_horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
     """Say how far back the matrix reads what was asked for, where nothing was found."""
     for request in (choice.request for choice in choices if choice.best is None):
         for text in request.companions or (request.text,):
@@ -672,7 +675,9 @@ def plan_of(
     notes = [note for choice in choices for note in note_companions(context, choice)]
     notes += assumptions(context, releases, options)
     notes += [
-        note for environment in environments for note in _notes(context, environment, releases)
+        note
+        for environment in environments
+        for note in _write_notes(context, environment, releases)
     ]
     return Plan(
         context.goal,
@@ -688,7 +693,9 @@ def plan_of(
     )
 
 
-def _notes(context: Context, environment: Environment, releases: list[PlannedRelease]) -> list[str]:
+def _write_notes(
+    context: Context, environment: Environment, releases: list[PlannedRelease]
+) -> list[str]:
     native = [_NATIVE] if environment.packages and not environment.sets else []
     plugins = list_apple_plugins(context, releases)
     native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]

@@ -126,7 +126,7 @@ def candidates(
     missing wheel then.
     """
     identity = framework(request.framework)
-    if _label(request) and not identity.index:
+    if _label_of(request) and not identity.index:
         return  # no build of it is known by a label
     if context.goal == "cpu" and identity.cuda.needs_gpu:
         return
@@ -232,7 +232,7 @@ def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool
     )
 
 
-def _label(request: Request) -> str:
+def _label_of(request: Request) -> str:
     """Return the local version that is asked for: cu118 of ==2.7.1+cu118."""
     return next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
 
@@ -240,7 +240,7 @@ def _label(request: Request) -> str:
 def _by_distribution(
     context: Context, request: Request, rows: list[FrameworkRelease]
 ) -> Iterator[Candidate]:
-    names = _distributions(context, request)
+    names = _list_distributions(context, request)
     named = (row for name in names for row in rows if row.distribution == name)
     usable = [part for row in named for part in rows_by_extra(row, request.extras)]
     if context.goal == "cpu":  # what others require by its name keeps it
@@ -260,10 +260,12 @@ def _by_distribution(
     for row in [row for row in matches if by_cuda[row.cuda] is row] or usable[:1]:
         gpu_extras = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
         extras = sorted({*request.extras, *filter(None, gpu_extras)})
-        yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))
+        yield Candidate(
+            row, text := _write_requirement(row.distribution, extras, row.version), (text,)
+        )
 
 
-def _distributions(context: Context, request: Request) -> tuple[str, ...]:
+def _list_distributions(context: Context, request: Request) -> tuple[str, ...]:
     """List the names a release may come under; a name that is asked for by itself stands."""
     if request.distribution != request.framework:
         return (request.distribution,)
@@ -291,7 +293,7 @@ def _by_plugin(
     default = "" if identity.library in row.requires else "cpu"
     for extra in alternatives or [default]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text = _text(identity.main, extras, row.version)
+        text = _write_requirement(identity.main, extras, row.version)
         plugin = None
         if extra:
             plugin = plugin_of(context, row, resolve_extras(row, (extra,))[0])
@@ -302,13 +304,13 @@ def _by_plugin(
 def _by_label(
     context: Context, request: Request, rows: list[FrameworkRelease]
 ) -> Iterator[Candidate]:
-    label = _label(request)
+    label = _label_of(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
     chosen = [item for item in builds if item.local == label]
     if not label:
         chosen = _choose_builds(context, builds, beside=bool(request.companions))
     for build in chosen:
-        text = _text(build.distribution, request.extras, build.build_version)
+        text = _write_requirement(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
 
 
@@ -331,7 +333,7 @@ def _choose_builds(
     return usable
 
 
-def _text(name: str, extras: Iterable[str], version: str) -> str:
+def _write_requirement(name: str, extras: Iterable[str], version: str) -> str:
     extra_list = ",".join(extras)
     return f"{name}{f'[{extra_list}]' if extra_list else ''}=={version}"
 
@@ -619,7 +621,7 @@ def match_companions(
     for row in companion_options(context, release, texts[0]):
         if row is None or all(item.row is None or _go_together(row, item.row) for item in chosen):
             extras = [row.usual_extra] if row and row.usual_extra else []
-            requirement = _text(name, extras, row.version) if row else texts[0]
+            requirement = _write_requirement(name, extras, row.version) if row else texts[0]
             if row:
                 is_there = context.matrix.is_on_index(row, release)
             else:
@@ -790,7 +792,7 @@ def companion_fault(
     if minimum:
         return f"is documented for compute capability {minimum} or newer"
     compiles = row.platform == "any"  # on the machine, what it has no code for
-    missing = [] if compiles else _unserved(context, row)
+    missing = [] if compiles else _list_unserved(context, row)
     if missing and not (release and context.matrix.is_on_index(row, release)):
         return f"has no code for compute capability {' or '.join(missing)}"
     if release is not None:
@@ -830,7 +832,7 @@ def documented_above(context: Context, name: str, version: str) -> str:
     return ""
 
 
-def _unserved(context: Context, row: FrameworkRelease) -> list[str]:
+def _list_unserved(context: Context, row: FrameworkRelease) -> list[str]:
     """List the GPUs of a machine that a companion has no code for, if it has none for any."""
     capabilities = _gpu_capabilities(context)
     targets = [target for target in map(parse_target, row.compute_capabilities) if target]

@@ -247,17 +247,17 @@ def choose(
             break
         if judgement.is_compatible and not judgement.resolved:
             if not judgement.unserved_gpus:
-                return Choice(request, judgement, tuple(map(_rejection, rejected)))
+                return Choice(request, judgement, tuple(map(_reject, rejected)))
             partly = partly or judgement
         rejected.append(judgement)
     possible = [item for item in rejected if not item.errors and not item.is_unread]
     ranked = [partly, *(item for item in possible if item.is_compatible), *possible]
     for best in filter(None, ranked):
-        return Choice(request, best, tuple(map(_rejection, rejected[: rejected.index(best)])))
+        return Choice(request, best, tuple(map(_reject, rejected[: rejected.index(best)])))
     if not explains:
         return Choice(request, None, ())
     reasons = (
-        tuple(map(_rejection, rejected))
+        tuple(map(_reject, rejected))
         or _reject_companions(judge.context, request)
         or _reject_for_cpu(judge.context, request)
         or judge.explain_missing(request.text)
@@ -386,7 +386,7 @@ def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
     return (Rejected(request.text, "gpu-absent", reason),)
 
 
-def _rejection(judgement: CandidateJudgement) -> Rejected:
+def _reject(judgement: CandidateJudgement) -> Rejected:
     against = (*judgement.errors, *judgement.doubts, *judgement.resolved)
     reasons = (*against, *judgement.unserved_gpus)
     return Rejected(judgement.candidate.label, reasons[0].id, reasons[0].message)
@@ -408,7 +408,7 @@ def choose_together(
     newest = [choose(judge, request, installer, admits=admits) for request in requests]
     if any(choice.best is None for choice in newest):
         return newest, []
-    clashes = [*_clashes(judge, newest)]
+    clashes = [*_find_clashes(judge, newest)]
     if not clashes:
         return newest, []
     depth = _DEPTH if len(newest) > 1 else _ALL
@@ -449,7 +449,10 @@ def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]
         candidates = (
             group
             for group in groups
-            if not any(frozenset((_name(choice), _name(member))) in conflicts for member in group)
+            if not any(
+                frozenset((_name_of_choice(choice), _name_of_choice(member))) in conflicts
+                for member in group
+            )
         )
         found = next(candidates, None)
         if found is None:
@@ -459,7 +462,7 @@ def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]
     return groups
 
 
-def _name(choice: Choice) -> str:
+def _name_of_choice(choice: Choice) -> str:
     return choice.best.candidate.requirement if choice.best else ""
 
 
@@ -473,7 +476,7 @@ def _search_compatible(
     if len(choices) == len(iterators):
         return choices
     for choice in iterators[len(choices)]:
-        if next(_clashes(judge, [*choices, choice]), None) is None:
+        if next(_find_clashes(judge, [*choices, choice]), None) is None:
             compatible = _search_compatible(judge, iterators, [*choices, choice])
             if compatible:
                 return compatible
@@ -508,15 +511,15 @@ def _with_rejections(
     The rules' reasons are there.
     """
     choice = choices[place]
-    choice_name = _name(choice)
+    choice_name = _name_of_choice(choice)
     others = [item for item in choices if item is not choice]
     reasons = {_framework_part(item): item for item in choice.rejected}
     for newer_choice in iterator:
-        name = _name(newer_choice)
+        name = _name_of_choice(newer_choice)
         if name == choice_name:
             break
         reasons |= {_framework_part(item): item for item in newer_choice.rejected}
-        clash = next(_clashes(judge, [*others, newer_choice]), None)
+        clash = next(_find_clashes(judge, [*others, newer_choice]), None)
         pins = "no compatible release of the others exists"
         if clash:
             pins = f"{clash.first}; {clash.second}"
@@ -537,13 +540,13 @@ def _framework_part(item: Rejected) -> str:
     return item.requirement.partition(" ")[0]
 
 
-def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
+def _find_clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pins that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
         texts = dict.fromkeys(
-            (*_pins(judge, item), *constraints(judge.context, item.candidate, item.source))
+            (*_list_pins(judge, item), *constraints(judge.context, item.candidate, item.source))
         )
         owned_pins += ((item.candidate.requirement, text) for text in texts)
     for owner, text in owned_pins:
@@ -563,7 +566,7 @@ def _format_pin(pin: Requirement) -> str:
     return f"{pin.plain}, pinned to an unknown version"
 
 
-def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
+def _list_pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
     """List what a release requires as far as is known.
 
     Its CUDA wheels, and what it shares with others.
@@ -641,7 +644,7 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
             yield from _note_newer_companion(context, choice, item, text)
     for item in needs_gpu(context, candidate):
         yield _NEEDS_GPU.format(
-            item=item.label, cuda=candidate.cuda, driver=_driver(context, candidate)
+            item=item.label, cuda=candidate.cuda, driver=_driver_of(context, candidate)
         )
     yield from _note_newer_framework(context, choice, candidate)
 
@@ -664,7 +667,7 @@ def _describe(row: FrameworkRelease) -> str:
     return f"{row.distribution} {row.version}"
 
 
-def _driver(context: Context, candidate: Candidate) -> str:
+def _driver_of(context: Context, candidate: Candidate) -> str:
     toolkit = toolkit_of(context, candidate.cuda or "")
     floor = driver_floor(context, toolkit) if toolkit else ""
     return f" and driver {floor} or newer" if floor else ""

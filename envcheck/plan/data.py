@@ -189,16 +189,16 @@ def images_for(environment: Environment) -> Images:
     images = plan_data().images
     if environment.installer == CONDA:
         return Images(images.conda)
-    suite = _suite(environment)
+    suite = _choose_suite(environment)
     is_old = numbers(environment.python) < _OWN_FLOOR
     return Images(
-        _image(environment.python, suite),
-        checker=_image(images.checker, suite) if is_old else "",
+        _name_image(environment.python, suite),
+        checker=_name_image(images.checker, suite) if is_old else "",
         uv=images.uv if environment.installer == UV else "",
     )
 
 
-def _suite(environment: Environment) -> str:
+def _choose_suite(environment: Environment) -> str:
     images = plan_data().images
     for suite in reversed(images.pythons.get(environment.python, ())):
         if Version(images.suites[suite]) >= Version(environment.glibc or "0"):
@@ -209,5 +209,5 @@ def _suite(environment: Environment) -> str:
     )
 
 
-def _image(python: str, suite: str) -> str:
+def _name_image(python: str, suite: str) -> str:
     return plan_data().images.python.format(python=python, suite=suite)

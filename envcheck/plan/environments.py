@@ -212,7 +212,7 @@ def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Findi
 
 def environment_of(context: Context, group: Sequence[Choice], options: PlanOptions) -> Environment:
     """Put the releases chosen for a group of requests into one environment."""
-    judgements = _judgements(group)
+    judgements = _list_judgements(group)
     installer = options.installer or (
         CONDA if any(item.source.kind == PACKAGES for item in judgements) else PIP
     )
@@ -224,7 +224,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         platform=context.platform,
         glibc=max(map(wheel_glibc, rows), key=lambda text: Version(text or "0")),
         machine_glibc=machine_glibc(context),
-        macos=_macos(rows),
+        macos=_find_macos(rows),
         pip_too_old=_minimum_pip(context, rows),
     )
     is_native = (
@@ -245,11 +245,11 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         channels = channels or ["conda-forge"]
     return replace(
         environment,
-        sets=_sets(context, judgements, options.keep),
+        sets=_group_requirements(context, judgements, options.keep),
         packages=tuple(dict.fromkeys(packages)),
         channels=tuple(dict.fromkeys(channels)),
         library_folders=_library_folders(environment, judgements),
-        variables=_variables(context, installer, judgements),
+        variables=_set_variables(context, installer, judgements),
     )
 
 
@@ -263,12 +263,12 @@ def _use_conda_builds(
         environment,
         packages=(f"python={environment.python}", *specs),
         channels=conda_builds_data().channels,
-        variables=_variables(context, CONDA, _judgements(group)),
+        variables=_set_variables(context, CONDA, _list_judgements(group)),
     )
     return native if builds else None
 
 
-def _variables(
+def _set_variables(
     context: Context, installer: str, judgements: tuple[CandidateJudgement, ...]
 ) -> dict[str, str]:
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
@@ -284,7 +284,7 @@ def _variables(
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 
-def _sets(
+def _group_requirements(
     context: Context, judgements: tuple[CandidateJudgement, ...], pins: tuple[str, ...]
 ) -> tuple[RequirementSet, ...]:
     """Group the requirements by index; what comes from an index of its own comes first, whole."""
@@ -403,11 +403,11 @@ def _library_folders(
     return (*folders, *(["lib"] if PACKAGES in kinds else []))
 
 
-def _judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
+def _list_judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
     return tuple(choice.best for choice in group if choice.best is not None)
 
 
-def _macos(rows: list[FrameworkRelease]) -> str:
+def _find_macos(rows: list[FrameworkRelease]) -> str:
     """Return the macOS that every wheel runs on.
 
     macosx_14_0_arm64 -> 14.0; which Python has which tag is not held.

@@ -141,16 +141,16 @@ def _describe_installed(
     owner = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
     name = owner.name if owner else build.distribution
     version = owner.version if owner else build.full_version
-    extras = sorted(_extras(context, build.framework, name, version))
+    extras = sorted(_list_extras(context, build.framework, name, version))
     text = Requirement("", name, tuple(extras), f"=={version}").plain
     requirement = text if is_requirement(text) else ""
-    pins = tuple(dict.fromkeys(_pins(context, build.framework)))
+    pins = tuple(dict.fromkeys(_list_pins(context, build.framework)))
     return InstalledFramework(
         build.framework, name, version, "".join(errors[:1]), requirement, pins
     )
 
 
-def _extras(context: Context, framework: str, name: str, version: str) -> Iterator[str]:
+def _list_extras(context: Context, framework: str, name: str, version: str) -> Iterator[str]:
     """Yield the extras that brought the CUDA libraries which are there."""
     distributions, matrix = context.distributions, context.matrix
     row = matrix.release(framework, version.partition("+")[0], context.platform, name)
@@ -169,7 +169,7 @@ def _extras(context: Context, framework: str, name: str, version: str) -> Iterat
         yield from plugins or ([row.gpu_extra] if has_wheels else [])
 
 
-def _pins(context: Context, framework: str) -> Iterator[str]:
+def _list_pins(context: Context, framework: str) -> Iterator[str]:
     for name in _distributions_of(context, framework):
         for dependency, specifier, _ in requirements_of(context, context.distributions[name]):
             text = dependency + (specifier or (">=0" if split_cuda_suffix(dependency)[1] else ""))
@@ -318,7 +318,7 @@ def _wheels_of_another_cuda(
     context: Context, present: dict[str, Distribution], release: PlannedRelease
 ) -> Iterator[str]:
     """Yield nvidia wheels that share their folder with coming ones of another CUDA."""
-    for name in _wheels(context, release):
+    for name in _list_wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
         if cuda:
             others = [key for key in present if split_cuda_suffix(key)[0] == bare and key != name]
@@ -327,7 +327,7 @@ def _wheels_of_another_cuda(
         yield from (*others, *((name,) if others and name in present else ()))
 
 
-def _wheels(context: Context, release: PlannedRelease) -> list[str]:
+def _list_wheels(context: Context, release: PlannedRelease) -> list[str]:
     """List the nvidia wheels that a release brings, as far as the matrix knows."""
     public, _, label = release.version.partition("+")
     if release.build != "gpu":

@@ -62,10 +62,10 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
     package = source_package(name)
     assert package is not None  # noqa: S101 - is_on_own_index
     offers = [
-        offer for offer in _offers(context, name, package) if within(offer.version, specifier)
+        offer for offer in _list_offers(context, name, package) if within(offer.version, specifier)
     ]
     rejected = [
-        Rejected(f"{offer.distribution}=={offer.version}", *_fault(context, offer))
+        Rejected(f"{offer.distribution}=={offer.version}", *_find_fault(context, offer))
         for offer in offers
     ]
     chosen = next(
@@ -95,7 +95,7 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         cuda=chosen.cuda,
         environment=environment.folder,
         rejected=tuple(dict.fromkeys(rejected[: offers.index(chosen)])),
-        doubts=(_unread(requirement, own[-1]),),
+        doubts=(_report_unread(requirement, own[-1]),),
         citations=chosen.citations,
     )
     steps = environment_steps(
@@ -118,7 +118,7 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
     )
 
 
-def _unread(requirement: str, index: str) -> Finding:
+def _report_unread(requirement: str, index: str) -> Finding:
     message = (
         f"documented: {index} has {requirement}. It was not read:"
         " for which GPUs it has code is unknown."
@@ -126,7 +126,7 @@ def _unread(requirement: str, index: str) -> Finding:
     return Finding("release-unknown", UNDETERMINED, WARNING, message)
 
 
-def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Offer]:
+def _list_offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Offer]:
     """Yield the files for this platform, the newest release and CUDA first."""
     found = [
         _Offer(version, cuda, files.pythons, files.platforms, files.glibc, name, package.citations)
@@ -158,7 +158,7 @@ def _offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Of
     )
 
 
-def _fault(context: Context, offer: _Offer) -> tuple[str, str]:
+def _find_fault(context: Context, offer: _Offer) -> tuple[str, str]:
     """Return the id and sentence of what keeps a file from this machine, or ("", "")."""
     minor, glibc = python_minor(context), machine_glibc(context)
     if context.platform not in offer.platforms:

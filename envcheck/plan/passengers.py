@@ -60,7 +60,7 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
         if not context.matrix.companion_releases(name_of(text)):
             _refuse_typo(text, context.matrix)
         written, versions = _with_framework(text, context.matrix, ask)
-        owner = _owner(versions, context.matrix)
+        owner = _find_owner(versions, context.matrix)
         if not owner and len(texts) == 1:
             version = versions.get(name_of(text), "")
             raise RequestError(
@@ -70,7 +70,7 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
             )
         planned[name_of(text)] = written
         passengers[name_of(text)] = Passenger((owner,) if owner else ())
-        for beside in _beside(owner, versions, context) if owner else ():
+        for beside in _plan_beside(owner, versions, context) if owner else ():
             planned.setdefault(name_of(beside), beside)
     return Boarding(tuple(planned.values()), passengers)
 
@@ -94,25 +94,25 @@ def _refuse_typo(text: str, matrix: Matrix) -> None:
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:
     """Return a requirement with the extra that brings its framework, and its outcome."""
     plain = ask(text)
-    if _owner(plain, matrix) or "[" in text:
+    if _find_owner(plain, matrix) or "[" in text:
         return text, plain
     asked = read_requirement(text)
     for extra in _FIRST:
         written = replace(asked, extras=(extra,)).plain
         versions = ask(written)
-        if _owner(versions, matrix):
+        if _find_owner(versions, matrix):
             return written, versions
     return text, plain
 
 
-def _owner(versions: Mapping[str, str], matrix: Matrix) -> str:
+def _find_owner(versions: Mapping[str, str], matrix: Matrix) -> str:
     """Return the framework of a resolution that the others are on top of; "" for none."""
     found = {matrix.framework_of(name) for name in versions}
     order = (*_FIRST, *(name for name in framework_names() if name not in (*_FIRST, _LAST)), _LAST)
     return next((name for name in order if name in found), "")
 
 
-def _beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
+def _plan_beside(owner: str, versions: Mapping[str, str], context: Context) -> Iterator[str]:
     """Yield the framework that a passenger takes, and what the matrix chooses with it."""
     matrix = context.matrix
     release = versions.get(owner, "").partition("+")[0]

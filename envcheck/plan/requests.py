@@ -82,7 +82,7 @@ def read_requests(
     requests: dict[str, Request] = {}
     companions: list[tuple[str, tuple[str, ...]]] = []
     for text in dict.fromkeys(texts):
-        companion = _companion(text, matrix, passengers)
+        companion = _read_companion(text, matrix, passengers)
         if companion:
             companions.append(companion)
             continue
@@ -160,7 +160,7 @@ def _suggest_companion(text: str, message: str) -> str:
     return ""
 
 
-def _companion(
+def _read_companion(
     text: str, matrix: Matrix, passengers: Mapping[str, Passenger]
 ) -> tuple[str, tuple[str, ...]] | None:
     """Read what comes beside a framework, with the frameworks it does; None for anything else."""
@@ -304,14 +304,17 @@ def stated_machine(context: Context) -> dict[str, str]:
     if context.goal != "gpu":
         return {}
     driver = context.facts.driver
-    variables = {DRIVER_RELEASE: driver.release.value or "", CUDA_DRIVER_VERSION: _cuda(context)}
+    variables = {
+        DRIVER_RELEASE: driver.release.value or "",
+        CUDA_DRIVER_VERSION: _find_cuda(context),
+    }
     variables[COMPUTE_CAPABILITIES] = ",".join(
         filter(None, (gpu.compute_capability.value or "" for gpu in context.gpus))
     )
     return {name: value for name, value in variables.items() if value}
 
 
-def _cuda(context: Context) -> str:
+def _find_cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
     release = context.facts.driver.release.value or ""
     reported = context.facts.driver.cuda_driver_version.value or ""

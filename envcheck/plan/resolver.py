@@ -54,7 +54,7 @@ class Resolver:
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
 
         def ask(text: str) -> Mapping[str, str]:
-            return _versions(
+            return _map_versions(
                 resolve(made, RequirementSet((text,)), self.environ, self.until - time.monotonic())
             )
 
@@ -97,7 +97,7 @@ class Resolver:
                 if cause in refused:
                     break  # a conda build, which no name of a candidate leaves out
                 refused[cause] = Rejected(
-                    _label(release), _CONFLICT, f"does not resolve: {error.reason}"
+                    _label_of(release), _CONFLICT, f"does not resolve: {error.reason}"
                 )
                 continue
             if refused and time.monotonic() >= self.until:
@@ -128,10 +128,10 @@ class Resolver:
                 return text  # nor does an older one
             except UnreachableError:
                 break
-            newest = _versions(pins)[name_of(name)]
+            newest = _map_versions(pins)[name_of(name)]
             if newest != version:
                 return f"{name_of(name)}>{newest}"
-        return _label(release)
+        return _label_of(release)
 
 
 _CONFLICT = "dependency-conflict"
@@ -142,7 +142,7 @@ _UNREAD = (
 )
 
 
-def _label(release: PlannedRelease) -> str:
+def _label_of(release: PlannedRelease) -> str:
     return " ".join((release.requirement, *release.companions))
 
 
@@ -176,14 +176,18 @@ def _with_refused(plan: Plan, refused: Mapping[str, Rejected]) -> Plan:
 
 def with_exact_companions(plan: Plan) -> Plan:
     """Name the release that was resolved for what the matrix holds no release of."""
-    versions = _versions(pin for made in plan.environments for one in made.sets for pin in one.pins)
+    versions = _map_versions(
+        pin for made in plan.environments for one in made.sets for pin in one.pins
+    )
     exact = {
-        text: _exact(text, versions) for item in plan.releases for text in item.open_companions
+        text: _pin_resolved(text, versions)
+        for item in plan.releases
+        for text in item.open_companions
     }
     return _replace_requirements(plan, exact) if exact else plan
 
 
-def _versions(pins: Iterable[str]) -> dict[str, str]:
+def _map_versions(pins: Iterable[str]) -> dict[str, str]:
     """Map the names of pins to their versions, numpy==2.1.0 --hash=... -> 2.1.0.
 
     A pin to a file names none.
@@ -191,7 +195,7 @@ def _versions(pins: Iterable[str]) -> dict[str, str]:
     return dict(pin.partition(" ")[0].split("==") for pin in pins if " @ " not in pin)
 
 
-def _exact(text: str, versions: Mapping[str, str]) -> str:
+def _pin_resolved(text: str, versions: Mapping[str, str]) -> str:
     """Pin a requirement to the resolved version: transformers>=5 -> transformers==5.1.0."""
     version = versions.get(name_of(text))
     if version:

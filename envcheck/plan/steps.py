@@ -82,7 +82,7 @@ def environment_steps(
     `companions`, by name, it is told whether they are imported: what has no build for the CPU may
     not import there. Raises ValueError for a requirement or spec that no command may hold.
     """
-    steps = (_create(environment, base), *_upgrade_pip(environment), *_installs(environment))
+    steps = (_create(environment, base), *_upgrade_pip(environment), *_list_installs(environment))
     for step in steps:
         step.action.command()  # raises it here, before any format prints a part of the plan
     return (
@@ -124,7 +124,7 @@ def _upgrade_pip(environment: Environment) -> tuple[Step, ...]:
     return (Step("upgrade-pip", action, environment=environment.folder),)
 
 
-def _installs(environment: Environment) -> tuple[Step, ...]:
+def _list_installs(environment: Environment) -> tuple[Step, ...]:
     is_numbered = len(environment.sets) > 1
     return tuple(
         Step(
@@ -296,10 +296,10 @@ _NO_STEP_HELPS = ("hardware", "python")
 
 def blockers(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
     """List what no step can mend: the hardware, and what has no remedy."""
-    return tuple(item for item in _errors(findings) if _find_remedy(item, context) is None)
+    return tuple(item for item in _list_errors(findings) if _find_remedy(item, context) is None)
 
 
-def _errors(findings: Iterable[Finding]) -> list[Finding]:
+def _list_errors(findings: Iterable[Finding]) -> list[Finding]:
     return [item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE]
 
 
@@ -336,18 +336,18 @@ def machine_steps(
     what a remedy would put into the environment that was read, a planned one does not see.
     """
     steps: list[Step] = []
-    for finding in _errors(findings):
+    for finding in _list_errors(findings):
         remedy = None
         if consequences or finding.caused_by is None:
             remedy = _find_remedy(finding, context)
         if remedy:
-            steps += _steps(finding, remedy, include_all=not consequences)
+            steps += _list_steps(finding, remedy, include_all=not consequences)
     return tuple(steps)
 
 
 def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[str, ...]:
     """Say what could be done in place of such steps."""
-    roots = [item for item in _errors(findings) if item.caused_by is None]
+    roots = [item for item in _list_errors(findings) if item.caused_by is None]
     remedies = [
         (item, remedy) for item in roots if (remedy := _find_remedy(item, context)) is not None
     ]
@@ -363,7 +363,7 @@ def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[st
     )
 
 
-def _steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]:
+def _list_steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]:
     in_environment = any(action.scope == ENVIRONMENT for action in remedy.actions)
     actions = [
         action

@@ -304,7 +304,7 @@ def resolve(
     uv = find_uv(environ)
     with _requirements_file(requirement_set) as source:
         argv = (uv, *compile_options(environment), *options, source)
-        answer = run_program(argv, max(seconds, 0.0), {**variables, **_system(environment)})
+        answer = run_program(argv, max(seconds, 0.0), {**variables, **_state_system(environment)})
     if isinstance(answer, Unknown) and answer.why == "timeout":
         raise UnreachableError(f"no answer in {seconds:.0f} s")
     if not isinstance(answer, Known):
@@ -312,13 +312,13 @@ def resolve(
             f"uv gave no result: {getattr(answer, 'detail', 'it is not installed')}"
         )
     if answer.value.returncode:
-        error = _failure(requirement_set, answer.value.stderr, answer.value.returncode)
+        error = _make_failure(requirement_set, answer.value.stderr, answer.value.returncode)
         if "UV_OFFLINE" in variables:
             raise UnreachableError(
                 "uv is offline, and neither its cache nor a folder holds all of it"
             )
         raise error
-    return _pins(answer.value.stdout, requirement_set)
+    return _join_pins(answer.value.stdout, requirement_set)
 
 
 _LIST_SECONDS = 60.0
@@ -410,7 +410,7 @@ def compile_options(environment: Environment) -> tuple[str, ...]:
     )
 
 
-def _system(environment: Environment) -> dict[str, str]:
+def _state_system(environment: Environment) -> dict[str, str]:
     """State the macOS to resolve for, where uv's usual one is older than the wheels."""
     if environment.macos and float(environment.macos) > _UVS_MACOS:
         return {"MACOSX_DEPLOYMENT_TARGET": environment.macos}
@@ -452,7 +452,7 @@ def find_uv(environ: Mapping[str, str]) -> str:
         raise UnreachableError(str(error)) from None
 
 
-def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Exception:
+def _make_failure(requirement_set: RequirementSet, stderr: str, status: int) -> Exception:
     """Tell what the index cannot meet from what kept uv from a conclusion."""
     lines = [line.strip(_DRAWN) for line in stderr.splitlines() if line.strip()]
     message = (
@@ -479,7 +479,7 @@ def _failure(requirement_set: RequirementSet, stderr: str, status: int) -> Excep
     return UnresolvableError(requirement_set.requirements, message)
 
 
-def _pins(text: str, requirement_set: RequirementSet) -> tuple[str, ...]:
+def _join_pins(text: str, requirement_set: RequirementSet) -> tuple[str, ...]:
     r"""Join each pin with its hashes on one line; UnreachableError for a line that is no pin.
 
     A file is a pin where the set names its address.

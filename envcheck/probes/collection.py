@@ -31,7 +31,7 @@ from envcheck.probes.environment_choice import PythonSelection
 Probe = Callable[[Host, PythonSelection], Any]
 
 
-def _late(module: str, function: str, *, selects: bool = False) -> Probe:
+def _import_late(module: str, function: str, *, selects: bool = False) -> Probe:
     """Return a probe whose module is imported when it runs.
 
     A plan for a described machine needs few of them.
@@ -51,14 +51,14 @@ def _late(module: str, function: str, *, selects: bool = False) -> Probe:
 
 # Section of the snapshot -> its probe. One probe reads three sections at once.
 PROBES: Dict[str, Probe] = {
-    "python": _late("python", "collect_python", selects=True),
-    "toolkits": _late("toolkit", "collect_toolkits"),
-    "compilers": _late("compilers", "collect_compilers"),
-    "driver": _late("driver", "collect_driver"),
-    "gpus": _late("gpus", "collect_gpus"),
-    "other_gpus": _late("other_gpus", "collect_other_gpus"),
-    "cudnn tensorrt nccl": _late("cuda_libraries", "collect_libraries"),
-    "host": _late("host", "collect_host"),
+    "python": _import_late("python", "collect_python", selects=True),
+    "toolkits": _import_late("toolkit", "collect_toolkits"),
+    "compilers": _import_late("compilers", "collect_compilers"),
+    "driver": _import_late("driver", "collect_driver"),
+    "gpus": _import_late("gpus", "collect_gpus"),
+    "other_gpus": _import_late("other_gpus", "collect_other_gpus"),
+    "cudnn tensorrt nccl": _import_late("cuda_libraries", "collect_libraries"),
+    "host": _import_late("host", "collect_host"),
 }
 
 # the active environment, or the Python that runs this program

@@ -617,7 +617,7 @@ def _list_imports(text: str, module: str, *, is_package: bool) -> Iterator[Tuple
             inner = list(ast.walk(value)) if value is not None else []
             if not any(isinstance(each, lazy) for each in inner):
                 attributes = (each for each in inner if isinstance(each, ast.Attribute))
-                yield from ((_dotted(each.value), each.attr) for each in attributes)
+                yield from ((_write_dotted(each.value), each.attr) for each in attributes)
 
 
 def _resolve(named: str, level: int, module: str, *, is_package: bool) -> str:
@@ -632,10 +632,10 @@ def _resolve(named: str, level: int, module: str, *, is_package: bool) -> str:
     return ".".join([*above, named] if named else above)
 
 
-def _dotted(node: Any) -> str:
+def _write_dotted(node: Any) -> str:
     """Write a chain of attributes of a name: torch.library; "" for what else there is."""
     if hasattr(node, "attr"):
-        return f"{_dotted(node.value)}.{node.attr}"
+        return f"{_write_dotted(node.value)}.{node.attr}"
     return str(getattr(node, "id", ""))
 
 

@@ -118,7 +118,7 @@ def _use_sources(
     """Plan how a package is built for a torch; None where that would have to compile."""
     name, specifier = _split(text)
     package = source_package(name)
-    release = _newest(name, specifier)
+    release = _find_newest(name, specifier)
     if package is None or not release or package.options:
         return None
     pin, build = f"{name}=={release}", package.build
@@ -174,12 +174,12 @@ def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -
         (
             f"nvcc {build.cuda} or newer",
             f"torch {version} is built for CUDA {cuda}",
-            _reaches(cuda, build.cuda),
+            _is_reached(cuda, build.cuda),
         ),
         (
             f"compute capability {build.compute_capability} or newer",
             f"the GPU has {oldest}",
-            not oldest or _reaches(oldest, build.compute_capability),
+            not oldest or _is_reached(oldest, build.compute_capability),
         ),
     )
     for need, present, is_met in obstacles:
@@ -188,7 +188,7 @@ def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -
     return ""
 
 
-def _reaches(version: str, lowest: str) -> bool:
+def _is_reached(version: str, lowest: str) -> bool:
     return numbers(version) >= numbers(lowest or "0")
 
 
@@ -197,7 +197,7 @@ def _split(text: str) -> tuple[str, str]:
     return name, text[len(name) :]
 
 
-def _newest(name: str, specifier: str) -> str:
+def _find_newest(name: str, specifier: str) -> str:
     package = source_package(name)
     for release in package.releases if package else ():
         for version in release.versions:
@@ -241,7 +241,7 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
     highest, lowest = row.gcc_max or "", row.gcc_min or ""
     # nvcc's headers compare as many numbers as the limit names
     limit = numbers(highest or gcc.value)
-    if numbers(gcc.value)[: len(limit)] <= limit and _reaches(gcc.value, lowest):
+    if numbers(gcc.value)[: len(limit)] <= limit and _is_reached(gcc.value, lowest):
         return ()
     found = use_other_compiler(situation, UseOtherCompiler(row.version, highest, lowest, gcc.value))
     if found:

@@ -40,7 +40,7 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
         for item in wanted_releases(context)
         if item.build is not None and not item.build.installed
     ]
-    texts = tuple(_pinned(item, item.build) for item in wanted if item.build is not None)
+    texts = tuple(_pin(item, item.build) for item in wanted if item.build is not None)
     packages = (item.package for item in wanted_releases(context) if item.package is not None)
     texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
     if texts:
@@ -48,7 +48,7 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
     return None
 
 
-def _pinned(wanted: WantedRelease, build: Build) -> str:
+def _pin(wanted: WantedRelease, build: Build) -> str:
     extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
     return f"{build.distribution}{extras}=={build.version}" + (
         f"+{build.local}" if build.local else ""

@@ -52,16 +52,16 @@ def _describe_side(letter: str, name: str, machine: Machine) -> Line:
 
 def _describe_cause(found: Comparison) -> Iterator[Section]:
     if found.mattering:
-        yield Section(tuple(_number(found.mattering[:1], found, set())), is_apart=False)
+        yield Section(tuple(_number_items(found.mattering[:1], found, set())), is_apart=False)
 
 
 def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -> Iterator[Section]:
     if found.mattering:
         yield Section(
-            tuple(_number(found.mattering, found, told)), Line("Most likely cause first:")
+            tuple(_number_items(found.mattering, found, told)), Line("Most likely cause first:")
         )
     unexplained = tuple(
-        Line(f"{_lead(led, found, told)} No compared fact shows why.", "    ")
+        Line(f"{_name_finding(led, found, told)} No compared fact shows why.", "    ")
         for led in found.unexplained
     )
     yield Section(unexplained, is_apart=False)
@@ -71,7 +71,7 @@ def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -
     else:
         shown = [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
     if shown:
-        yield Section(tuple(_number(shown, found, told)), Line("What also differs:"))
+        yield Section(tuple(_number_items(shown, found, told)), Line("What also differs:"))
     counts = Counter(
         "not read on one of them" if item.unread else item.area
         for item in rest
@@ -84,30 +84,32 @@ def _describe_differences(found: Comparison, told: set[str], *, verbose: bool) -
         yield Section((Line(f"Not shown: {said}. -v shows them."),), is_apart=False)
 
 
-def _number(items: Sequence[Difference], found: Comparison, told: set[str]) -> Iterator[Line]:
+def _number_items(items: Sequence[Difference], found: Comparison, told: set[str]) -> Iterator[Line]:
     width = len(str(len(items)))
     for number, item in enumerate(items, 1):
-        yield Line(f"{item.label}: A {_short(item.a)}, B {_short(item.b)}", f"{number:>{width}}. ")
+        yield Line(
+            f"{item.label}: A {_shorten(item.a)}, B {_shorten(item.b)}", f"{number:>{width}}. "
+        )
         leading = (led for led in item.findings if led.on != "both" and led.severity != NOTE)
         for led in leading:
-            yield Line(_lead(led, found, told), " " * (width + 2))
+            yield Line(_name_finding(led, found, told), " " * (width + 2))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _lead(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
+def _name_finding(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
     """Name a finding and the machine it is on, with its message the first time."""
     name = f"-> {led.id} on {led.on.upper()}"
     key = f"{led.id} {led.on} {led.severity}"
     if key in told:
         return name
     told.add(key)
-    return f"{name}: {_message(found.a if led.on == 'a' else found.b, led)}"
+    return f"{name}: {_find_message(found.a if led.on == 'a' else found.b, led)}"
 
 
-def _message(machine: Machine, led: LinkedFinding) -> str:
+def _find_message(machine: Machine, led: LinkedFinding) -> str:
     return next(
         item.message
         for item in machine.report.findings
@@ -138,15 +140,15 @@ def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
         **schema_keys("envcheck/diff/1"),
         "verdict": found.verdict,
         "message": conclude(found),
-        "a": _machine(found.a, names[0]),
-        "b": _machine(found.b, names[1]),
+        "a": _encode_machine(found.a, names[0]),
+        "b": _encode_machine(found.b, names[1]),
         "differences": [pick_fields(item, *_OF_DIFFERENCE) for item in found.differences],
         "unexplained": encode(found.unexplained),
     }
     return document_text(document)
 
 
-def _machine(machine: Machine, name: str) -> dict[str, Any]:
+def _encode_machine(machine: Machine, name: str) -> dict[str, Any]:
     report = machine.report
     return {
         "file": name,

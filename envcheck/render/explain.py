@@ -166,11 +166,11 @@ def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
     if len(lines) < len(kinds):
         lines.append(
             Line(
-                f"and {_counted(len(kinds) - len(lines), 'further kind')}: -v lists them",
+                f"and {_count(len(kinds) - len(lines), 'further kind')}: -v lists them",
                 kind="dim",
             )
         )
-    title = Line(f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}")
+    title = Line(f"Harmless: {_count(sum(item.count for item in kinds), 'line')}")
     return (Section(tuple(lines), title),) if kinds else ()
 
 
@@ -182,9 +182,9 @@ def _cut(text: str) -> str:
 
 def _say_what_was_read(reading: Reading) -> Section:
     scan = reading.scan
-    read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
+    read = f"Read {_count(scan.lines, 'line')}, {_format_size(scan.bytes)}"
     if len(reading.files) > 1:
-        read += f" of {_counted(len(reading.files), 'file')}"
+        read += f" of {_count(len(reading.files), 'file')}"
     judged = "judged by the log alone"
     if reading.with_machine:
         judged = "judged with the machine's facts"
@@ -194,11 +194,11 @@ def _say_what_was_read(reading: Reading) -> Section:
     return Section((*lines, *(Line(f"{note}.", "note: ", NOTE) for note in reading.notes)))
 
 
-def _counted(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _size(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:,} bytes"
 
 
@@ -211,10 +211,10 @@ def render_explanation(reading: Reading) -> str:
             **schema_keys("envcheck/explain/1"),
             **pick_fields(report, "verdict", "headline"),
             "judged": "log and machine" if reading.with_machine else "log",
-            "matters": None if matters is None else _message(matters),
+            "matters": None if matters is None else _encode_event(matters),
             **encode_findings(report),
-            "harmless": [_message(event) for event in list_harmless_events(reading)],
-            "messages": [_message(event) for event in scan.events],
+            "harmless": [_encode_event(event) for event in list_harmless_events(reading)],
+            "messages": [_encode_event(event) for event in scan.events],
             "read": {
                 "files": list(reading.files),
                 "lines": scan.lines,
@@ -227,7 +227,7 @@ def render_explanation(reading: Reading) -> str:
     )
 
 
-def _message(event: Event) -> dict[str, Any]:
+def _encode_event(event: Event) -> dict[str, Any]:
     return {
         **pick_fields(event, "signature", "file", "line", "last_line", "count", "worker", "text"),
         "captures": event.values,

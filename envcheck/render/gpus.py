@@ -47,7 +47,7 @@ def describe_listing(listing: Listing, *, verbose: bool = False, quiet: bool = F
 
 
 def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table]:
-    yield Line(f"{listing.taken_at}  driver {_shown(listing.driver)}")
+    yield Line(f"{listing.taken_at}  driver {_format_fact(listing.driver)}")
     if listing.views:
         rows = [
             row
@@ -61,7 +61,7 @@ def _describe_views(listing: Listing, *, verbose: bool) -> Iterator[Line | Table
     if processes:
         yield Table(_PROCESS_HEAD, processes)
     for view in listing.views:
-        for said in _remarks(view, verbose=verbose):
+        for said in _list_remarks(view, verbose=verbose):
             yield Line(said)
     yield from map(Line, listing.blind_spots)
     if listing.job is not None:
@@ -105,24 +105,28 @@ def show_live(*, color: bool) -> Iterator[Callable[[Document], None]]:
 
 def _gpu_row(activity: GpuActivity) -> Row:
     gpu = activity.gpu
-    used, total = (_shown(fact, _gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes))
+    used, total = (
+        _format_fact(fact, _format_gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes)
+    )
     limit = ""
     if activity.power_limit_watts.value is not None:
         limit = f" / {activity.power_limit_watts.value:.0f}"
     return (
-        _shown(gpu.nvml_index),
-        _shown(gpu.name),
-        _shown(gpu.pci_address),
-        _shown(gpu.compute_capability),
+        _format_fact(gpu.nvml_index),
+        _format_fact(gpu.name),
+        _format_fact(gpu.pci_address),
+        _format_fact(gpu.compute_capability),
         f"{used} / {total} GiB" if isinstance(gpu.memory_bytes, Known) else total,
-        _shown(activity.utilization_percent, "{} %".format),
-        _shown(activity.temperature_celsius, "{} C".format),
-        _shown(activity.fan_percent, "{} %".format),
-        _shown(activity.performance_state, lambda state: f"P{state}" if state < _NO_STATE else "?"),
-        _shown(activity.power_watts, "{:.0f}".format)
+        _format_fact(activity.utilization_percent, "{} %".format),
+        _format_fact(activity.temperature_celsius, "{} C".format),
+        _format_fact(activity.fan_percent, "{} %".format),
+        _format_fact(
+            activity.performance_state, lambda state: f"P{state}" if state < _NO_STATE else "?"
+        ),
+        _format_fact(activity.power_watts, "{:.0f}".format)
         + limit
         + (" W" if isinstance(activity.power_watts, Known) else ""),
-        _mig(activity),
+        _format_mig(activity),
     )
 
 
@@ -130,12 +134,13 @@ def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
     """Show each MIG instance below its GPU, with the UUID that CUDA_VISIBLE_DEVICES takes."""
     for at, item in enumerate(activity.instances.value or ()):
         used, total = (
-            _shown(fact, _gibibytes) for fact in (item.memory_used_bytes, item.memory_bytes)
+            _format_fact(fact, _format_gibibytes)
+            for fact in (item.memory_used_bytes, item.memory_bytes)
         )
         name = f"  {item.name} {item.uuid}"
         memory = f"{used} / {total} GiB"
         yield (
-            f"{_shown(activity.gpu.nvml_index)}:{at}",
+            f"{_format_fact(activity.gpu.nvml_index)}:{at}",
             name,
             "",
             "",
@@ -144,10 +149,10 @@ def _instance_rows(activity: GpuActivity) -> Iterator[Row]:
         )
 
 
-def _mig(activity: GpuActivity) -> str:
+def _format_mig(activity: GpuActivity) -> str:
     enabled = activity.gpu.mig_enabled
     if not isinstance(enabled, Known):
-        return _shown(enabled)
+        return _format_fact(enabled)
     count = 0
     if activity.instances.value is not None:
         count = len(activity.instances.value)
@@ -160,9 +165,9 @@ def _process_row(view: GpuView, holder: Holder) -> Row:
     ending = holder.ending
     memory = "hidden"
     if holder.listed:
-        memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
+        memory = _format_fact(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
     end = shell_line(ending.argv) if ending.argv else "-"
-    index, time = _shown(view.activity.gpu.nvml_index), _run_time(holder.seconds)
+    index, time = _format_fact(view.activity.gpu.nvml_index), _run_time(holder.seconds)
     user, name = holder.user or "?", holder.name or "?"
     return (index, str(holder.pid), user, name, memory, time, ending.state, end)
 
@@ -181,7 +186,7 @@ def _run_time(seconds: int | None) -> str:
     return minutes
 
 
-def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
+def _list_remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     for holder in view.holders:
         if verbose and holder.command_line:
             yield f"{holder.pid}: {hide_secrets(holder.command_line)}"
@@ -197,7 +202,7 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
             f"{holder.pid} ({holder.name})" for holder in view.holders if not holder.listed
         )
         used = (
-            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB"
+            f"{name_gpu(view)}: {_format_gibibytes(left.value)} GiB"
             " are in use by no process that the driver lists"
         )
         elsewhere = (
@@ -209,16 +214,16 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
 def _fit_row(fit: Fit) -> Row:
     says = {None: "unknown", True: "yes", False: "no"}[fit.fits]
     largest = "-" if fit.largest_batch is None else str(fit.largest_batch)
-    free = _shown(fit.free_bytes, _gibibytes)
+    free = _format_fact(fit.free_bytes, _format_gibibytes)
     return fit.place, f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest
 
 
 def _need_lines(job: Job) -> list[str]:
     counted = "Not counted:"
     if job.reserve:
-        counted = f"{_gibibytes(job.reserve)} GiB are reserved for"
+        counted = f"{_format_gibibytes(job.reserve)} GiB are reserved for"
     return [
-        f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}",
+        f"Needed: {_format_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}",
         (
             f"Formula: {name_formula(job)}. {counted} the CUDA context, workspaces and"
             " fragmentation, often 0.5 to 2 GiB."
@@ -226,13 +231,13 @@ def _need_lines(job: Job) -> list[str]:
     ]
 
 
-def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
+def _format_fact(fact: Fact[object], show: Callable[..., str] = str) -> str:
     if fact.value is not None:
         return show(fact.value)
     return "-" if isinstance(fact, Absent) else "?"
 
 
-def _gibibytes(count: int) -> str:
+def _format_gibibytes(count: int) -> str:
     return f"{count / _GIB:.1f}"
 
 
@@ -245,17 +250,20 @@ def render_gpus_json(listing: Listing) -> str:
         "verdict": verdict,
         "message": message,
         "driver": encode(listing.driver),
-        "gpus": [_gpu(view) for view in listing.views],
+        "gpus": [_encode_view(view) for view in listing.views],
         "blind_spots": list(listing.blind_spots),
     }
     if listing.wanted:
         document["free"] = list(listing.free)
     if listing.job is not None:
-        document["fit"] = {**_need(listing.job), "places": [encode(fit) for fit in listing.fits]}
+        document["fit"] = {
+            **_encode_need(listing.job),
+            "places": [encode(fit) for fit in listing.fits],
+        }
     return document_text(document)
 
 
-def _gpu(view: GpuView) -> dict[str, Any]:
+def _encode_view(view: GpuView) -> dict[str, Any]:
     activity = encode(view.activity)
     gpu = {name: value for name, value in activity.pop("gpu").items() if name != "processes"}
     processes = [_process(holder) for holder in view.holders]
@@ -274,7 +282,7 @@ def _process(holder: Holder) -> dict[str, Any]:
     return {**{name: value for name, value in shown.items() if name != "ending"}, **shown["ending"]}
 
 
-def _need(job: Job) -> dict[str, Any]:
+def _encode_need(job: Job) -> dict[str, Any]:
     need = estimate_need(job)
     return {
         "job": encode(job),

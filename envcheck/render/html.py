@@ -44,10 +44,10 @@ def render_frame(document: Document) -> str:
 
 def fill(template: str, **content: Any) -> str:
     """Fill a template of ours; raises MissingExtraError without jinja2."""
-    return _environment().get_template(template).render(version=__version__, **content)
+    return _make_environment().get_template(template).render(version=__version__, **content)
 
 
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     with needs_extra("html", "An HTML page"):
         import jinja2
 

@@ -119,17 +119,17 @@ def finding_document(finding: Finding, system: str) -> dict[str, Any]:
 def remedy_document(remedy: Remedy, system: str) -> dict[str, Any]:
     """Return a remedy as it is typed on a system."""
     ways = [
-        {"summary": way.summary, "commands": _commands(way.actions, system)}
+        {"summary": way.summary, "commands": _encode_commands(way.actions, system)}
         for way in remedy.alternatives
     ]
     return {
         "summary": remedy.summary,
-        "commands": _commands(remedy.actions, system),
+        "commands": _encode_commands(remedy.actions, system),
         "alternatives": ways,
     }
 
 
-def _commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
+def _encode_commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
     return [
         {
             "argv": list(typed_words(item, system)),

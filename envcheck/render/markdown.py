@@ -38,7 +38,7 @@ def render_markdown(document: Document) -> str:
     lines += [line for section in document.about for line in _write_section(section)]
     if document.all_findings:
         rows = [
-            f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |"
+            f"| {_format_kind(item)} | `{item.id}` | {escaped(item.message)} |"
             for item in document.all_findings
         ]
         lines += ["| | finding | what it means here |", "| --- | --- | --- |", *rows, ""]
@@ -121,7 +121,7 @@ def fenced(lines: list[str], language: str = "") -> list[str]:
     return [fence + language, *lines, fence]
 
 
-def _kind(finding: Shown) -> str:
+def _format_kind(finding: Shown) -> str:
     if finding.is_cause:
         return f"**{finding.kind}** (the cause)"
     return finding.kind
@@ -145,7 +145,9 @@ def _annotate(finding: Shown, judged: str) -> str:
     for way in finding.fix:
         text += f"\n{way.label.capitalize()}: {inert(way.summary)}"
         text += "".join(f"\n$ {command.line}" for command in way.commands)
-    return f"::{level} {_place(finding, judged)}title={_property(title)}::{_data(text)}"
+    return (
+        f"::{level} {_place(finding, judged)}title={_escape_property(title)}::{_escape_data(text)}"
+    )
 
 
 def _place(finding: Shown, judged: str) -> str:
@@ -158,13 +160,13 @@ def _place(finding: Shown, judged: str) -> str:
     for where in sources if judged else ():
         path, _, line = where.rpartition(":")
         if line.isdigit() and path and not path.startswith("/"):
-            return f"file={_property(path)},line={line},"
-    return f"file={_property(judged)}," if judged else ""
+            return f"file={_escape_property(path)},line={line},"
+    return f"file={_escape_property(judged)}," if judged else ""
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

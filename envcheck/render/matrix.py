@@ -247,7 +247,11 @@ def _fold_rows(rows: list[Answer]) -> list[list[Answer]]:
         row = item.release
         name = (item.label.partition("==")[0], row.platform, row.local, row.gpu_extra or "")
         group = open_groups.get(name)
-        if group and item.place == group[-1].place + 1 and _cells(item) == _cells(group[-1]):
+        if (
+            group
+            and item.place == group[-1].place + 1
+            and _format_cells(item) == _format_cells(group[-1])
+        ):
             group.append(item)
         else:
             open_groups[name] = [item]
@@ -262,7 +266,7 @@ def _describe_releases_alike(group: list[Answer], sources: Sources, options: Mat
     sources_cell = (sources.cite(citations),) if options.sources else ()
     return (
         label + ("" if group[0].fit == COMPATIBLE else " ?"),
-        *_cells(group[0])[1:],
+        *_format_cells(group[0])[1:],
         *sources_cell,
     )
 
@@ -281,22 +285,22 @@ def _render_group_remarks(
     first, last = group[0], group[-1]
     for item in group:
         if item.release.yanked:
-            yield f"{_label(item.release)}: yanked from the index."
+            yield f"{_format_label(item.release)}: yanked from the index."
     if first.why:
         if last is not first:
-            oldest = f"{_label(last.release)}, and newer ones as listed"
+            oldest = f"{_format_label(last.release)}, and newer ones as listed"
         else:
-            oldest = _label(first.release)
+            oldest = _format_label(first.release)
         yield f"? {oldest}: {'; '.join(last.why)}."
 
 
-def _label(row: FrameworkRelease) -> str:
+def _format_label(row: FrameworkRelease) -> str:
     return f"{row.distribution}=={row.build_version} on {row.platform}"
 
 
 def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> Iterator[str]:
     """Yield what the cells of a release cannot say, and the distributions that it requires."""
-    row, label = item.release, _label(item.release)
+    row, label = item.release, _format_label(item.release)
     if row.yanked:
         yield f"{label}: yanked from the index."
     if item.why:
@@ -398,7 +402,7 @@ def format_target(target: str) -> str:
     return f"{digits[:-1]}.{digits[-1]}{suffix}" + ("+PTX" if kind == "compute" else "")
 
 
-def _cells(item: Answer) -> tuple[str, ...]:
+def _format_cells(item: Answer) -> tuple[str, ...]:
     """Render the cells of a release but its name and its sources, and how it fits."""
     row = item.release
 

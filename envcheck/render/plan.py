@@ -321,11 +321,14 @@ def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[
             )
             command, traces = None, (Line(words, "  "), *traces)
         yield ShownStep(
-            f"{number}. {_sentence(action.purpose_on(plan.system))}", command, about, tuple(traces)
+            f"{number}. {_write_sentence(action.purpose_on(plan.system))}",
+            command,
+            about,
+            tuple(traces),
         )
 
 
-def _sentence(purpose: str) -> str:
+def _write_sentence(purpose: str) -> str:
     """Write the purpose of a command as the title of a step."""
     return f"{purpose[:1].upper()}{purpose[1:]}" + (
         "" if purpose.endswith((".", "!", "?")) else "."
@@ -400,11 +403,11 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         raise ValueError(
             "this plan uses the machine's CUDA, which an image does not see: try --installer conda."
         )
-    folder = f"{_HOME}/{_name(made)}"
+    folder = f"{_HOME}/{_name_folder(made)}"
     lines = [
         "# syntax=docker/dockerfile:1",
         f"# {inert(' and '.join(plan.requirements))}",
-        *_host(plan),
+        *_describe_host(plan),
         "# The base is named by its tag, which moves: pin it by digest where builds must repeat.",
         f"FROM {images.base}",
         *([f"COPY --from={images.uv} /uv /usr/local/bin/uv"] if images.uv else []),
@@ -418,12 +421,14 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
             lines += [f"# {inert(step.purpose)}", _write_step(made, step.action, folder)]
     return (
-        "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)])
+        "\n".join(
+            [*lines, *_set_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]
+        )
         + "\n"
     )
 
 
-def _name(made: Environment) -> str:
+def _name_folder(made: Environment) -> str:
     """Name the environment's folder in the image.
 
     The last part of what was asked for, in plain letters.
@@ -432,7 +437,7 @@ def _name(made: Environment) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-") or "environment"
 
 
-def _host(plan: Plan) -> list[str]:
+def _describe_host(plan: Plan) -> list[str]:
     """Say what the host needs, as comments."""
     lines = []
     for step in plan.steps:
@@ -452,18 +457,18 @@ def _write_step(made: Environment, action: Action, folder: str) -> str:
     return _run(typed_words(there), _CACHE if installs else "")
 
 
-def _paths(made: Environment, folder: str, goal: str) -> list[str]:
+def _set_paths(made: Environment, folder: str, goal: str) -> list[str]:
     """Set what an activation would: an image has no activation."""
     prefix = "CONDA_PREFIX" if made.installer == CONDA else "VIRTUAL_ENV"
     lines = [f"ENV PATH={folder}/bin:$PATH {prefix}={folder}"]
     if goal == "gpu":
         lines += ["ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     if made.library_folders:
-        lines.append("ENTRYPOINT " + json.dumps(_activated(folder)))
+        lines.append("ENTRYPOINT " + json.dumps(_activate_words(folder)))
     return lines
 
 
-def _activated(folder: str) -> list[str]:
+def _activate_words(folder: str) -> list[str]:
     """Write the words that start a program with the loader paths of the environment."""
     return ["sh", launcher_path(folder)]
 
@@ -489,14 +494,14 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
         _run(("sh", "-c", _INSTALL_CHECKER, f"{checker}/bin/python"), _CACHE),
         "# The build fails if the image lacks what the project's [tool.envcheck] table requires.",
         "COPY --chown=app pyproject.toml ./",
-        *_machine(plan),
-        _run((*(_activated(folder) if made.library_folders else ()), *check)),
+        *_state_machine(plan),
+        _run((*(_activate_words(folder) if made.library_folders else ()), *check)),
         "# Replace it by your program.",
         f"CMD {json.dumps([f'{folder}/bin/python'])}",
     ]
 
 
-def _machine(plan: Plan) -> list[str]:
+def _state_machine(plan: Plan) -> list[str]:
     """Tell the gate of the machine that is planned for: no build sees a driver or a GPU."""
     stated = [
         f"{name}={value}" for name, value in plan.machine.items() if re.fullmatch(r"[\d.,]+", value)
@@ -520,7 +525,7 @@ def render_environment_file(plan: Plan) -> str:
     Every text is written as a JSON string, which YAML reads as it stands.
     """
     made = only_environment(plan)
-    lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
+    lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_write_hints(made)]
     if plan.verified:
         lines += [f"# {inert(plan.verified)}"]
     lines += [f"name: {json.dumps(_environment_name(made))}", "channels:"]
@@ -541,7 +546,7 @@ def _environment_name(made: Environment) -> str:
     return made.folder.replace("\\", "/").rstrip("/").rpartition("/")[2].lstrip(".") or "envcheck"
 
 
-def _hints(made: Environment) -> list[str]:
+def _write_hints(made: Environment) -> list[str]:
     settings = "".join(f"{name}={value} " for name, value in made.variables.items())
     create = shell_line(("conda", "env", "create", "-p", _prefix(made), "-f", "environment.yml"))
     return [f"# {settings}{create}", *paths_hint(made)]
@@ -582,13 +587,17 @@ def render_requirements(plan: Plan) -> str:
     lines += paths_hint(made)
     return (
         "\n".join(
-            [*lines, *_options(made.sets[0]), *(made.sets[0].pins or made.sets[0].requirements)]
+            [
+                *lines,
+                *_list_options(made.sets[0]),
+                *(made.sets[0].pins or made.sets[0].requirements),
+            ]
         )
         + "\n"
     )
 
 
-def _options(wanted: RequirementSet) -> list[str]:
+def _list_options(wanted: RequirementSet) -> list[str]:
     index = [f"--index-url {wanted.index}"] if wanted.index else []
     return [*index, "--only-binary :all:", *(f"--no-binary {name}" for name in wanted.source_only)]
 
@@ -614,14 +623,14 @@ def render_script(plan: Plan) -> str:
     else:
         lines = ["#!/bin/sh", "set -eu", _SAY, wanted]
     for step in plan.steps:
-        lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
+        lines += ["", f"# {inert(step.purpose)}", *_write_command(plan, step)]
     text = "\n".join(lines) + "\n"
     if is_windows(plan):
         return text.encode("ascii", "replace").decode("ascii")
     return text
 
 
-def _command(plan: Plan, step: Step) -> list[str]:
+def _write_command(plan: Plan, step: Step) -> list[str]:
     if isinstance(step.action, AskPerson):
         return ["# (by hand)"]
     line = script_line(step.action, plan.system)
@@ -709,7 +718,7 @@ def _type_for_person(step: Step, system: str) -> Command:
     scope = " [as an administrator]" if step.scope == SYSTEM else ""
     return replace(
         type_command(step.action, system),
-        purpose=f"{_sentence(step.action.purpose_on(system))}{scope}",
+        purpose=f"{_write_sentence(step.action.purpose_on(system))}{scope}",
     )
 
 

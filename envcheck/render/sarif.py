@@ -30,12 +30,14 @@ def render_sarif(document: Document) -> str:
         "name": "envcheck",
         "version": __version__,
         "semanticVersion": __version__,
-        "rules": [_rule(rules[name]) for name in ids],
+        "rules": [_encode_rule(rules[name]) for name in ids],
     }
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True}],
-        "results": [_result(finding, ids.index(finding.id), document.file) for finding in findings],
+        "results": [
+            _encode_result(finding, ids.index(finding.id), document.file) for finding in findings
+        ],
         "properties": {
             "verdict": document.verdict,
             "goal": document.goal,
@@ -45,7 +47,7 @@ def render_sarif(document: Document) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _encode_rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.headline},
@@ -54,7 +56,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
+def _encode_result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "primary": finding.is_primary,
         "verdict": finding.verdict,
@@ -66,8 +68,8 @@ def _result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
     if finding.fix:
         fix, *others = finding.fix
         text += f" Remedy: {inert(fix.summary)}"
-        properties |= {"commands": _typed(fix)} if fix.commands else {}
-        ways = [{"text": inert(way.summary), "commands": _typed(way)} for way in others]
+        properties |= {"commands": _list_commands(fix)} if fix.commands else {}
+        ways = [{"text": inert(way.summary), "commands": _list_commands(way)} for way in others]
         properties |= {"alternatives": ways} if ways else {}
     # A result that is not a failure must have the level "none" (section 3.27.10).
     kind = "open" if finding.verdict == UNDETERMINED else "fail"
@@ -82,23 +84,23 @@ def _result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
             "finding/v1": hashlib.sha256(own.encode(errors="replace")).hexdigest()[:32]
         },
         "properties": properties,
-        **_places(finding, judged),
+        **_place_result(finding, judged),
     }
     if finding.excuse:
         result["suppressions"] = [{"kind": "external", "justification": inert(finding.excuse)}]
     return result
 
 
-def _typed(way: Way) -> list[str]:
+def _list_commands(way: Way) -> list[str]:
     return [command.line for command in way.commands]
 
 
-def _places(finding: Shown, judged: str) -> dict[str, Any]:
+def _place_result(finding: Shown, judged: str) -> dict[str, Any]:
     """Put a result where a repository has it.
 
     A line of the judged file first; what a machine showed is related.
     """
-    located = [_location(item) for item in finding.evidence if item.source is not None][:10]
+    located = [_encode_location(item) for item in finding.evidence if item.source is not None][:10]
     own = [
         item
         for item in located
@@ -111,12 +113,12 @@ def _places(finding: Shown, judged: str) -> dict[str, Any]:
         for number, item in enumerate((one for one in located if one not in own[:1]), 1)
     ]
     return {
-        "locations": own[:1] or [{"physicalLocation": _file(judged)}],
+        "locations": own[:1] or [{"physicalLocation": _encode_file(judged)}],
         "relatedLocations": related,
     }
 
 
-def _location(item: Evidence) -> dict[str, Any]:
+def _encode_location(item: Evidence) -> dict[str, Any]:
     location: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": item.fact, "kind": "member"}],
         "message": {"text": inert(item.shown)},
@@ -125,11 +127,11 @@ def _location(item: Evidence) -> dict[str, Any]:
     if item.source is not None and item.source.kind == "file":
         where = item.source.where
     if (where.startswith("/") and ", " not in where) or _NUMBERED.fullmatch(where):
-        location["physicalLocation"] = _file(where)
+        location["physicalLocation"] = _encode_file(where)
     return location
 
 
-def _file(path: str) -> dict[str, Any]:
+def _encode_file(path: str) -> dict[str, Any]:
     name, _, line = path.rpartition(":")
     numbered = name and line.isdigit() and int(line) > 0
     uri = quote(name if numbered else path, safe="/~")

@@ -110,7 +110,7 @@ def describe_session(session: Session, *, verbose: bool = False, quiet: bool = F
 def _describe_runs(session: Session, *, verbose: bool) -> Iterator[Section]:
     if session.runs:
         kinds = tuple(_STATES.get(run.outcome, ERROR) for run in session.runs)
-        yield Section((Table(_HEAD, tuple(map(_row, session.runs)), kinds),))
+        yield Section((Table(_HEAD, tuple(map(_format_run, session.runs)), kinds),))
     for run in session.runs:
         lines = tuple(_describe_run(run, verbose=verbose))
         if lines:
@@ -146,7 +146,7 @@ def _list_checks(session: Session) -> Iterator[Check]:
 _CASES = {PASSED: "passed", SKIPPED: "skipped", **dict.fromkeys((RAISED, HUNG, CRASHED), "error")}
 
 
-def _row(run: Run) -> tuple[str, ...]:
+def _format_run(run: Run) -> tuple[str, ...]:
     """Describe a run in the table: what failed first, else what was computed and where."""
     device, bad = run.job.device, run.bad[:1]
     done = [result for result in run.results if result.outcome != SKIPPED]

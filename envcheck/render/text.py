@@ -81,11 +81,11 @@ def _is_repeated(closing: Written, lines: list[Written]) -> bool:
 def _write_section(section: Section, document: Document, *, after: list[Written]) -> list[Written]:
     lines = [line for block in section.blocks for line in _write_block(block, document)]
     if section.title is not None:
-        lines = [section.title, *_indent(lines)]
+        lines = [section.title, *_indent_lines(lines)]
     return [_BLANK, *lines] if section.is_apart and after and lines else lines
 
 
-def _indent(lines: Iterable[Written]) -> Iterator[Written]:
+def _indent_lines(lines: Iterable[Written]) -> Iterator[Written]:
     for line in lines:
         yield line if isinstance(line, Table) else replace(line, label=f"  {line.label}")
 
@@ -131,7 +131,7 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
     ways = finding.fix if finding.here is None else finding.here
     if finding.is_brief:
         yield Line(f"{finding.id}: {finding.message}", f"{finding.severity}: ", finding.severity)
-        yield from _indent(line for way in ways for line in _write_commands(way.commands))
+        yield from _indent_lines(line for way in ways for line in _write_commands(way.commands))
         return
     yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind))
     # without its first letter, which is a capital only here
@@ -143,7 +143,7 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
         label = "  seen: " if item.citation is None else "  known: "
         yield Line(format_evidence(item, is_short=not document.is_verbose), label, "dim")
     for way in ways:
-        yield from _indent(_write_block(way, document))
+        yield from _indent_lines(_write_block(way, document))
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}

@@ -84,7 +84,7 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
     """List the framework builds installed in the inspected environment."""
     frameworks = context.facts.python.frameworks
     builds = frameworks.value or ()
-    return tuple(_installed(context, item) for item in builds)
+    return tuple(_build_installed(context, item) for item in builds)
 
 
 def build_of(row: FrameworkRelease) -> Build:
@@ -97,16 +97,16 @@ def build_of(row: FrameworkRelease) -> Build:
         local=row.local,
         installed=False,
         release=row,
-        cuda_build=_first(_local_build(row.local), _row(row, row.cuda_build)),
-        cuda=_first(_local_version(row.local), _row(row, row.cuda)),
-        cudnn=_row(row, row.cudnn),
-        compute_capabilities=_row(row, row.compute_capabilities or None),
+        cuda_build=_find_first(_local_build(row.local), _state_row(row, row.cuda_build)),
+        cuda=_find_first(_local_version(row.local), _state_row(row, row.cuda)),
+        cudnn=_state_row(row, row.cudnn),
+        compute_capabilities=_state_row(row, row.compute_capabilities or None),
         libraries=nothing,
         row=row,
     )
 
 
-def _installed(context: Context, item: FrameworkBuild) -> Build:
+def _build_installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     matrix, key = context.matrix, (context.platform, item.distribution)
     release = matrix.release(item.framework, public, *key)
@@ -124,14 +124,16 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
         local=local,
         installed=True,
         release=release,
-        cuda_build=_first(
-            item.cuda_build, _local_build(local), _row(row, row.cuda_build if row else None)
+        cuda_build=_find_first(
+            item.cuda_build, _local_build(local), _state_row(row, row.cuda_build if row else None)
         ),
-        cuda=_first(item.cuda_version, _local_version(local), _row(row, row.cuda if row else None)),
-        cudnn=_first(item.cudnn_version, _row(row, row.cudnn if row else None)),
-        compute_capabilities=_first(
+        cuda=_find_first(
+            item.cuda_version, _local_version(local), _state_row(row, row.cuda if row else None)
+        ),
+        cudnn=_find_first(item.cudnn_version, _state_row(row, row.cudnn if row else None)),
+        compute_capabilities=_find_first(
             item.compute_capabilities,
-            _row(row, (row.compute_capabilities or None) if row else None),
+            _state_row(row, (row.compute_capabilities or None) if row else None),
         ),
         libraries=item.libraries,
         facts=item,
@@ -145,7 +147,7 @@ def is_from_conda(context: Context, distribution: str) -> bool:
     return item is not None and item.installer == "conda"
 
 
-def _first(*facts: Fact[T]) -> Fact[T]:
+def _find_first(*facts: Fact[T]) -> Fact[T]:
     """Return the first fact that is known or absent.
 
     One that is known to be open is not filled in by a table.
@@ -154,7 +156,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
     return next(decided, facts[0])
 
 
-def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
+def _state_row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return NO_ROW
     return Known(

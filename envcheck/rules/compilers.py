@@ -71,17 +71,17 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
             subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE
         )
         return
-    highest, lowest = _highest(row, compiler.kind), _lowest(row, compiler.kind)
+    highest, lowest = _find_highest(row, compiler.kind), _find_lowest(row, compiler.kind)
     if (
         highest
         and _newer_than_limit(compiler.version, highest)
-        and _OVERRIDE not in _flags(context)
+        and _OVERRIDE not in _read_flags(context)
     ):
-        yield _finding(
+        yield _report_compiler(
             context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}"
         )
     if lowest and numbers(compiler.version) < numbers(lowest):
-        yield _finding(
+        yield _report_compiler(
             context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer"
         )
 
@@ -117,28 +117,28 @@ def host_compiler(context: Context) -> HostCompiler | None:
     if isinstance(facts.nvcc_host_compiler_version, Known):
         path = facts.nvcc_host_compiler.value or ""
         version = facts.nvcc_host_compiler_version
-        return HostCompiler(_kind(path), version.value, path, version)
+        return HostCompiler(_kind_of(path), version.value, path, version)
     gcc = context.facts.compilers.gcc_version
     if isinstance(facts.nvcc_host_compiler, Absent) or not isinstance(gcc, Known):
         return None
     return HostCompiler("gcc", gcc.value, context.facts.compilers.gcc_path.value or "gcc", gcc)
 
 
-def _kind(path: str) -> str:
+def _kind_of(path: str) -> str:
     name = re.split(r"[/\\]", path)[-1].lower()
     if name.startswith("clang"):
         return "clang"
     return "msvc" if name in ("cl", "cl.exe") else "gcc"
 
 
-def _highest(row: Toolkit, kind: str) -> str:
+def _find_highest(row: Toolkit, kind: str) -> str:
     msvc = row.msvc.partition("..")[2] if row.msvc else ""
     return {"gcc": row.gcc_max or "", "clang": row.clang_max or "", "msvc": _msvc_version(msvc)}[
         kind
     ]
 
 
-def _lowest(row: Toolkit, kind: str) -> str:
+def _find_lowest(row: Toolkit, kind: str) -> str:
     msvc = row.msvc.partition("..")[0] if row.msvc else ""
     return {"gcc": row.gcc_min or "", "clang": "", "msvc": _msvc_version(msvc)}[kind]
 
@@ -154,12 +154,12 @@ def _newer_than_limit(version: str, highest: str) -> bool:
     return numbers(version)[: len(limit)] > limit
 
 
-def _flags(context: Context) -> str:
+def _read_flags(context: Context) -> str:
     names = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
     return " ".join(context.environment.get(name, "") for name in names)
 
 
-def _finding(
+def _report_compiler(
     context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str
 ) -> Finding:
     cuda = describe(install.version)
@@ -183,7 +183,7 @@ def _finding(
 def _use_accepted_compiler(compiler: HostCompiler, row: Toolkit) -> Fix:
     """State what nvcc accepts; where it calls clang, a GCC would do as well."""
     if compiler.kind == "msvc":
-        return InstallVisualStudio(_highest(row, "msvc"))
+        return InstallVisualStudio(_find_highest(row, "msvc"))
     is_clang = compiler.kind == "clang"
     return UseOtherCompiler(
         row.version, row.gcc_max or "", row.gcc_min or "", compiler.version, is_clang
@@ -261,7 +261,7 @@ def _other_major(
         *([toolkit_evidence(right)] if right else []),
         *built_for_cuda(build),
     )
-    severity = _severity(context, NOTE)
+    severity = _choose_severity(context, NOTE)
     return incompatible(
         message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure
     )
@@ -412,7 +412,7 @@ def _not_compiled(
         message,
         (toolkit_evidence(install), matrix_evidence),
         finding_id=finding_id,
-        severity=_severity(context, WARNING),
+        severity=_choose_severity(context, WARNING),
         cure=compile_with(item.capability),
     )
 
@@ -450,7 +450,7 @@ def _compiled_when_used(context: Context) -> str:
     return ""
 
 
-def _severity(context: Context, otherwise: str) -> str:
+def _choose_severity(context: Context, otherwise: str) -> str:
     if context.compiles:
         return ERROR
     return WARNING if is_compiling(context) else otherwise

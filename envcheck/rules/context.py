@@ -434,7 +434,9 @@ def rule(
         @wraps(body)
         def check(context: Context) -> Iterator[Finding]:
             values = [context.need(context.fact(name), name) for name in needs]
-            return (_complete(finding, ids[0], severity) for finding in body(context, *values))
+            return (
+                _complete_finding(finding, ids[0], severity) for finding in body(context, *values)
+            )
 
         module = body.__module__
         plugin = ""
@@ -477,7 +479,7 @@ def incompatible(
     return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
 
 
-def _complete(finding: Finding, finding_id: str, severity: str) -> Finding:
+def _complete_finding(finding: Finding, finding_id: str, severity: str) -> Finding:
     if finding.id and finding.severity:
         return finding
     return replace(finding, id=finding.id or finding_id, severity=finding.severity or severity)

@@ -53,13 +53,13 @@ from envcheck.rules.toolkit import system_toolkits, weigh
 from envcheck.rules.wanted_releases import wanted_releases
 
 
-def _data() -> CudaWheels:
+def _load_data() -> CudaWheels:
     return load_data("nvidia/cuda_wheels", CudaWheels)
 
 
 def wheels_in_one_folder() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
-    return _data().one_folder_for_all_majors
+    return _load_data().one_folder_for_all_majors
 
 
 def split_cuda_suffix(name: str) -> tuple[str, str]:
@@ -75,7 +75,7 @@ def split_cuda_suffix(name: str) -> tuple[str, str]:
 
 def wheels_citation() -> Citation:
     """Return the source of these names."""
-    return _data().citation
+    return _load_data().citation
 
 
 _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"
@@ -229,7 +229,7 @@ def _missing_libraries(
     if working:
         requirement = gpu_requirement(context, working)
     else:
-        requirement = _requirement(context, build)
+        requirement = _write_requirement(context, build)
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     matrix_evidence = Evidence(
         f"{build.distribution} {build.version}", wheels, citation=build.citations[0]
@@ -268,7 +268,7 @@ def _target_without_extra(
     )
 
 
-def _requirement(context: Context, build: Build) -> str:
+def _write_requirement(context: Context, build: Build) -> str:
     if build.release:
         return gpu_requirement(context, build.release)
     return build.distribution
@@ -283,7 +283,7 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
 
     The one the release asks for, where that is known.
     """
-    stem = _data().wheel_of(item.soname)
+    stem = _load_data().wheel_of(item.soname)
     if not stem or build.release is None:
         return False
     names = {
@@ -422,9 +422,9 @@ _SEPARATE = Advise("Use separate environments for frameworks that need different
 def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
     """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
     for stem in wheels_in_one_folder() if context.goal == "gpu" else ():
-        rivals = _rivals(context, stem)
+        rivals = _list_rivals(context, stem)
         if len(rivals) > 1:
-            yield _overwritten(context, stem, rivals)
+            yield _report_overwritten(context, stem, rivals)
     yield from _requested_conflict(context)
     yield from pin_findings(context, "cuda-wheel-conflict")
 
@@ -486,7 +486,7 @@ def is_wheel_clash(first: str, second: str) -> bool:
     return not can_be_met(",".join(filter(None, bounds)))
 
 
-def _rivals(context: Context, stem: str) -> list[Distribution]:
+def _list_rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors.
 
     Empty placeholders (0.0.x) and other sonames aside.
@@ -502,7 +502,7 @@ def _rivals(context: Context, stem: str) -> list[Distribution]:
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 
 
-def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
+def _report_overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
     labels = " and ".join(f"{item.name} {item.version}" for item in rivals)
     folder = "nvidia/" + stem.partition("-")[2]
     required = _required_by_frameworks(context, rivals)
@@ -516,7 +516,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
         " other, so one framework gets the library of another CUDA major.",
         (
             context.seen("python.distributions", shown=labels),
-            *_owners(context, rivals),
+            *_list_owners(context, rivals),
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
         cure=cure,
@@ -533,7 +533,7 @@ def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> lis
     return [item for item in rivals if item.name in names]
 
 
-def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
+def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
     fact = context.facts.python.duplicate_owners
     names = {item.name for item in rivals}
     all_owners = fact.value or {}
@@ -570,7 +570,7 @@ def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
 def _newer_glibc(
     context: Context, build: Build, wheels: tuple[str, ...], glibc: str
 ) -> Iterator[Finding]:
-    data = _data().wheel_glibc
+    data = _load_data().wheel_glibc
     for floor in data.rows:
         wheel = next((item for item in wheels if name_of(item) == floor.wheel), "")
         lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)

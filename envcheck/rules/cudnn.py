@@ -285,7 +285,7 @@ def _has_toolkit_of(context: Context, build: Build) -> bool:
 
 
 def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
-    return not expected or _major(copy) in (numbers(expected)[:1], ())
+    return not expected or _major_of(copy) in (numbers(expected)[:1], ())
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
@@ -304,11 +304,15 @@ def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")
     if fault:
         right = _right_copy(context, build, copy) or ("the build's own" if is_first else "")
-        yield _shadowed(build, copy, right, ERROR) if right else _fault(context, build, copy, fault)
+        yield (
+            _report_shadowed(build, copy, right, ERROR)
+            if right
+            else _report_fault(context, build, copy, fault)
+        )
     elif is_first and built_with(build) is None:
-        yield _shadowed(build, copy, "the build's own", WARNING)
+        yield _report_shadowed(build, copy, "the build's own", WARNING)
     else:
-        yield from _unlisted(context, build, copy)
+        yield from _doubt_unlisted(context, build, copy)
 
 
 def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
@@ -325,7 +329,7 @@ def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
     return ""
 
 
-def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
+def _doubt_unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
     version, expected = copy.version.value, built_with(build)
     if (
@@ -348,17 +352,17 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
             f"{build.label} loads {soname} (built with cuDNN {expected});"
             f" this machine has cuDNN {versions}."
         )
-        evidence = (*(copy.evidence for copy in alternatives), *_row(build))
+        evidence = (*(copy.evidence for copy in alternatives), *_cite_build(build))
         return incompatible(message, evidence, finding_id=OTHER_MAJOR, cure=cure)
     message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
-    evidence = (context.seen("cudnn"), *_row(build))
+    evidence = (context.seen("cudnn"), *_cite_build(build))
     return incompatible(message, evidence, finding_id=MISSING, cure=cure)
 
 
-def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
+def _report_fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
     expected, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
-        return _dropped(context, build, copy, str(copy.version.value))
+        return _report_dropped(context, build, copy, str(copy.version.value))
     if fault == OTHER_CUDA:
         message, evidence = _other_cuda(build, copy, version)
     else:
@@ -367,7 +371,7 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
             f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
         )
         evidence = ()
-    all_evidence = (copy.evidence, *evidence, *_row(build))
+    all_evidence = (copy.evidence, *evidence, *_cite_build(build))
     cure = InstallCudnn(build.framework, build.distribution)
     return incompatible(message, all_evidence, finding_id=fault, cure=cure)
 
@@ -386,7 +390,7 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing)
 
 
-def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
+def _report_dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
     row, gpus = context.matrix.cudnn(version), dropped_gpus(context, version)
     lowest = row.compute_capability_min if row else None
     names = " and ".join(
@@ -403,7 +407,7 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
     return incompatible(message, evidence, finding_id=DROPPED, severity=severity, cure=cure)
 
 
-def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
+def _report_shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
     expected = built_with(build)
     origin = f", built with cuDNN {expected}," if expected else ""
     path_variable = f" ({copy.via})" if copy.via else ""
@@ -412,7 +416,7 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
         f" {copy.path}{path_variable} ahead of {right}."
     )
     folder = copy.path.rpartition("/lib")[0] or copy.path
-    evidence = (copy.evidence, *_row(build))
+    evidence = (copy.evidence, *_cite_build(build))
     cure = RemoveFromLibraryPath((folder,))
     return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, cure=cure)
 
@@ -427,11 +431,11 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
     ) or (copy.path.rsplit("/", 1)[0] in folders)
 
 
-def _major(copy: Copy) -> tuple[int, ...]:
+def _major_of(copy: Copy) -> tuple[int, ...]:
     return numbers(copy.version.value or "")[:1]
 
 
-def _row(build: Build) -> tuple[Evidence, ...]:
+def _cite_build(build: Build) -> tuple[Evidence, ...]:
     expected = built_with(build)
     row = build.release.cudnn if build.release else None
     if not expected:

@@ -41,24 +41,24 @@ def readable(facts: Facts) -> Facts:
     host, driver, gpus = facts.host, facts.driver, facts.gpus
     if isinstance(gpus, Known):
         numbered = tuple(
-            replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR))
+            replace(gpu, compute_capability=_check_version(gpu.compute_capability, _MINOR))
             for gpu in gpus.value
         )
         gpus = replace(gpus, value=numbered)
     return replace(
         facts,
-        host=replace(host, libc_version=_version(host.libc_version, _NUMBERS)),
+        host=replace(host, libc_version=_check_version(host.libc_version, _NUMBERS)),
         driver=replace(
             driver,
-            release=_version(driver.release, _NUMBERS),
-            cuda_driver_version=_version(driver.cuda_driver_version, _MINOR),
+            release=_check_version(driver.release, _NUMBERS),
+            cuda_driver_version=_check_version(driver.cuda_driver_version, _MINOR),
         ),
-        python=replace(facts.python, version=_version(facts.python.version, _PYTHON)),
+        python=replace(facts.python, version=_check_version(facts.python.version, _PYTHON)),
         gpus=gpus,
     )
 
 
-def _version(fact: Fact[str], pattern: str) -> Fact[str]:
+def _check_version(fact: Fact[str], pattern: str) -> Fact[str]:
     if not isinstance(fact, Known) or re.fullmatch(pattern, fact.value, re.ASCII):
         return fact
     return Unknown("unparsable", f"{fact.value[:40]!r} is no version")
@@ -97,7 +97,7 @@ def planned_facts(
     The environment itself is a new one: nothing is installed in it.
     """
     if description.platform or base is None:
-        facts = _blank(description.platform)
+        facts = _make_blank(description.platform)
     else:
         facts = readable(base)
     if description.platform and not description.gpus:
@@ -105,8 +105,8 @@ def planned_facts(
         facts = replace(facts, gpus=NOT_STATED if is_unstated else Absent(("--gpu was not given",)))
     facts = replace(facts, python=_new_environment(facts.python, description.python))
     if description.glibc:
-        glibc = _said("--glibc", description.glibc)
-        kind = _said("--glibc", "glibc")
+        glibc = _state("--glibc", description.glibc)
+        kind = _state("--glibc", "glibc")
         facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
     return with_hardware(facts, description, matrix)
 
@@ -116,10 +116,11 @@ def with_hardware(facts: Facts, description: Description, matrix: Matrix) -> Fac
     if description.driver:
         windows = facts.host.os.value == "windows"
         facts = replace(
-            facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows))
+            facts,
+            driver=DriverFacts(release=_read_driver(description.driver, matrix, windows=windows)),
         )
     if description.gpus:
-        facts = replace(facts, gpus=_gpus(description.gpus, matrix))
+        facts = replace(facts, gpus=_read_gpus(description.gpus, matrix))
     return facts
 
 
@@ -135,11 +136,11 @@ def in_an_image(facts: Facts) -> Facts:
     )
 
 
-def _said(option: str, value: str) -> Known[str]:
+def _state(option: str, value: str) -> Known[str]:
     return Known(value, Source("override", option, value))
 
 
-def _driver(release: str, matrix: Matrix, *, windows: bool) -> Known[str]:
+def _read_driver(release: str, matrix: Matrix, *, windows: bool) -> Known[str]:
     """Read a driver release; a bare branch is read as its newest known release."""
     newest = ""
     if release.isdigit():
@@ -147,12 +148,12 @@ def _driver(release: str, matrix: Matrix, *, windows: bool) -> Known[str]:
     return Known(newest or release, Source("override", "--driver", release))
 
 
-def _blank(platform: str) -> Facts:
+def _make_blank(platform: str) -> Facts:
     system, _, machine = platform.partition("_")
     host = HostFacts(
-        os=_said("--platform", _SYSTEMS.get(system, "linux")),
-        architecture=_said("--platform", _MACHINES.get(machine, "x86_64")),
-        libc_kind=_said("--platform", "glibc") if system == "linux" else NOT_STATED,
+        os=_state("--platform", _SYSTEMS.get(system, "linux")),
+        architecture=_state("--platform", _MACHINES.get(machine, "x86_64")),
+        libc_kind=_state("--platform", "glibc") if system == "linux" else NOT_STATED,
         container=Absent(("--platform",)),
         wsl_version=Absent(("--platform",)),
         jetson_release=Absent(("--platform",)),
@@ -169,16 +170,16 @@ def _blank(platform: str) -> Facts:
 
 def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
     """Describe an environment that is not there yet, of this Python or a named one."""
-    version = _said("--python", minor.rstrip("t")) if minor else python.version
+    version = _state("--python", minor.rstrip("t")) if minor else python.version
     digits = minor.replace(".", "")
     return PythonFacts(
         executable=Absent(("the planned environment",)) if minor else python.executable,
         chosen_by="option" if minor else python.chosen_by,
         version=version,
-        implementation=_said("--python", "cpython") if minor else python.implementation,
+        implementation=_state("--python", "cpython") if minor else python.implementation,
         bits=Known(64, Source("override", "--python")) if minor else python.bits,
         architecture=NOT_STATED if minor else python.architecture,
-        abi_tag=_said("--python", f"cp{digits}") if minor else python.abi_tag,
+        abi_tag=_state("--python", f"cp{digits}") if minor else python.abi_tag,
         kind=Known("venv", Source("override", "the planned environment")),
         pip_version=NOT_STATED,
         distributions=Known((), Source("override", "the planned environment")),
@@ -187,17 +188,17 @@ def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
     )
 
 
-def _gpus(gpu_names: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
+def _read_gpus(gpu_names: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
     names = [name.strip() for name in gpu_names]
     if [name.lower() for name in names] == ["none"]:
         return Absent(("--gpu none",))
-    gpus = tuple(_gpu(name, matrix) for name in names)
+    gpus = tuple(_read_gpu(name, matrix) for name in names)
     return Known(gpus, Source("override", "--gpu", ", ".join(names)))
 
 
-def _gpu(name: str, matrix: Matrix) -> Gpu:
+def _read_gpu(name: str, matrix: Matrix) -> Gpu:
     if matrix.architecture(name):
-        return Gpu(compute_capability=_said("--gpu", name))
+        return Gpu(compute_capability=_state("--gpu", name))
     capabilities = find_capabilities(name)
     vendor = vendor_of_name(name)
     if not capabilities and vendor:
@@ -207,7 +208,7 @@ def _gpu(name: str, matrix: Matrix) -> Gpu:
     if len(capabilities) > 1:
         meant = name_architectures(capabilities, matrix)
         raise RequestError(f"--gpu {name[:40]!r} stands for {meant}: give one of them.")
-    return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", capabilities[0]))
+    return Gpu(name=_state("--gpu", name), compute_capability=_state("--gpu", capabilities[0]))
 
 
 class OtherVendorError(RequestError):

@@ -164,7 +164,7 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if context.need(context.facts.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
-        yield _missing(
+        yield _report_missing(
             context,
             "No NVIDIA driver runs on this machine.",
             InstallMissingDriver(),
@@ -188,7 +188,7 @@ def _by_remains(context: Context) -> Finding:
         if item.state in ("failed", "broken") and item.kernel_release in (running, "")
     ]
     if driver.module_file.value is not None:
-        return _missing(
+        return _report_missing(
             context,
             "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
             LoadDriver(),
@@ -199,20 +199,20 @@ def _by_remains(context: Context) -> Finding:
             f"Building the NVIDIA driver {failed[0].version} for the running kernel {running}"
             " failed (make.log under /var/lib/dkms says why)."
         )
-        return _missing(context, what, BuildDriver(), "driver.dkms")
+        return _report_missing(context, what, BuildDriver(), "driver.dkms")
     if modules:
         kernels = ", ".join(item.kernel_release or "no kernel" for item in modules)
         what = (
             f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running"
             f" kernel {running}."
         )
-        return _missing(context, what, BuildDriver(), "driver.dkms")
+        return _report_missing(context, what, BuildDriver(), "driver.dkms")
     name = gpu_name(context.gpus[0])
     message = f"{name} is present, but no NVIDIA driver is loaded."
-    return _missing(context, message, InstallMissingDriver(), "driver.kernel_module_version")
+    return _report_missing(context, message, InstallMissingDriver(), "driver.kernel_module_version")
 
 
-def _missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
+def _report_missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
     evidence = (
         context.seen(fact),
         context.seen("gpus", shown=", ".join(map(gpu_name, context.gpus))),
@@ -359,7 +359,7 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
         and isinstance(nvml, Known)
     ):
         context.need(driver.libcuda_path, "driver.libcuda_path")
-        yield _stray(context, kernel.value, cuda.value, path, evidence)
+        yield _report_stray(context, kernel.value, cuda.value, path, evidence)
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
     if kernel.value is not None and differs:
@@ -406,7 +406,7 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
     return tuple(context.seen(name) for name, fact, code in facts if fact.value == code)
 
 
-def _stray(
+def _report_stray(
     context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
     folder = posixpath.dirname(path)
@@ -524,7 +524,7 @@ def is_below_floor(context: Context, cuda: str) -> bool:
     """Return whether `driver_too_old` finds every build for a CUDA version too new."""
     toolkit = toolkit_of(context, cuda)
     try:
-        return toolkit is not None and _shortfall(context, "", toolkit) is not None
+        return toolkit is not None and _find_shortfall(context, "", toolkit) is not None
     except UndecidedError:
         return False
 
@@ -555,11 +555,11 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
 
 
 def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
-    shortfall = _shortfall(context, build.label, toolkit)
+    shortfall = _find_shortfall(context, build.label, toolkit)
     return _too_old(context, build, toolkit, shortfall) if shortfall else None
 
 
-def _shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
+def _find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
     """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
     floor = driver_floor(context, toolkit)
     release = context.facts.driver.release
@@ -628,7 +628,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
             return finding
-        return replace(finding, evidence=(*finding.evidence, _partly(build, ptx)))
+        return replace(finding, evidence=(*finding.evidence, _cite_partial_code(build, ptx)))
     return None
 
 
@@ -644,14 +644,14 @@ def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -
     return context.matrix.toolkit(compiled_partly(context, build, item.capability) or "")
 
 
-def _partly(build: Build, ptx: Toolkit) -> Evidence:
+def _cite_partial_code(build: Build, ptx: Toolkit) -> Evidence:
     return Evidence(
         f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation()
     )
 
 
 def _cuda_ceiling(context: Context) -> str | None:
-    version, branch = context.facts.driver.cuda_driver_version, _branch(context)
+    version, branch = context.facts.driver.cuda_driver_version, _find_branch(context)
     if version.value is not None:
         return version.value
     if branch:
@@ -695,7 +695,7 @@ def driver_branch(context: Context) -> Iterator[Finding]:
         release.value is not None
         and context.gpus
         and _has_branch(context)
-        and _branch(context) is None
+        and _find_branch(context) is None
     ):
         yield _unknown_row(
             f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release")
@@ -730,7 +730,7 @@ def _has_branch(context: Context) -> bool:
 
 
 @once
-def _branch(context: Context) -> DriverBranch | None:
+def _find_branch(context: Context) -> DriverBranch | None:
     release = context.facts.driver.release
     if release.value is None or context.facts.host.jetson_release.value:
         return None
@@ -750,7 +750,7 @@ def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu
 
     With CUDA seen to start there is no doubt.
     """
-    branch = _branch(context)
+    branch = _find_branch(context)
     if branch is None or not context.gpus or cuda_starts(context):
         return
     for item in judged_gpus(context):
@@ -800,7 +800,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         return
     if version.value == 1:
         severity = ERROR if context.expect == "gpu" else NOTE
-        yield _wsl(
+        yield _report_in_wsl(
             context,
             severity,
             "This is WSL 1, which has no GPU support; WSL 2 has it.",
@@ -828,7 +828,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         and not is_compat(path.value)
     ):
         detail = f" (packages {', '.join(installed[:3])})" if installed else ""
-        yield _wsl(
+        yield _report_in_wsl(
             context,
             ERROR,
             f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that"
@@ -838,7 +838,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         )
     elif isinstance(path, Absent) and not isinstance(driver.libcuda_elsewhere, Known):
         context.need(driver.libcuda_elsewhere, "driver.libcuda_elsewhere")
-        yield _wsl(
+        yield _report_in_wsl(
             context,
             ERROR,
             "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no"
@@ -848,7 +848,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         )
 
 
-def _wsl(context: Context, severity: str, message: str, fact: str, cure: Fix) -> Finding:
+def _report_in_wsl(context: Context, severity: str, message: str, fact: str, cure: Fix) -> Finding:
     verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
     evidence = (context.seen("host.wsl_version"), context.seen(fact))
     return Finding("driver-wsl", verdict, severity, message, evidence, cure=cure)

@@ -58,25 +58,25 @@ _NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit; NVML has the second one, too
 @rule(_ID)
 def driver_device_nodes(context: Context) -> Iterator[Finding]:
     """Report device nodes that are missing or closed to this user, where CUDA does not start."""
-    if not _applies(context):
+    if not _is_asked(context):
         return
     nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
     closed = next((node for node in nodes if _matters(node) and _is_closed(node)), None)
     if closed is not None:
-        yield _closed(context, closed)
+        yield _report_closed(context, closed)
         return
     result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
     paths = tuple(node.path for node in nodes)
     # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters
     # once CUDA fails.
-    missing = _missing(context, paths)
+    missing = _find_missing(context, paths)
     if result == _NO_DEVICE and not missing and _is_barred(context):
         yield _blocked_access(context, paths)
     elif result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
-        yield _failing(context, missing, paths, result)
+        yield _report_failing(context, missing, paths, result)
 
 
-def _missing(context: Context, paths: tuple[str, ...]) -> str:
+def _find_missing(context: Context, paths: tuple[str, ...]) -> str:
     """Name the first node that CUDA cannot do without.
 
     Any one of a GPU will do, as in a container.
@@ -91,7 +91,7 @@ def _is_barred(context: Context) -> bool:
     return nvml.value == _UNKNOWN_ERROR
 
 
-def _applies(context: Context) -> bool:
+def _is_asked(context: Context) -> bool:
     host = context.facts.host
     if (
         not context.gpus
@@ -114,7 +114,7 @@ def _is_closed(node: DeviceNode) -> bool:
     return node.accessible.value is False
 
 
-def _closed(context: Context, node: DeviceNode) -> Finding:
+def _report_closed(context: Context, node: DeviceNode) -> Finding:
     message = (
         f"This user cannot open {node.path} ({node.mode or 'mode unknown'});"
         " CUDA needs to read and write it."
@@ -144,7 +144,9 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
     return incompatible(message, evidence, cure=RestoreDevices())
 
 
-def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
+def _report_failing(
+    context: Context, missing: str, paths: tuple[str, ...], result: int | None
+) -> Finding:
     end = f"CUDA does not start (cuInit returned {result})"
     if missing:
         message = f"The device node {missing} is missing, and {end}."
@@ -291,7 +293,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
             "CUDA reports that the system is not yet initialized (802). NVSwitch connects these"
             " GPUs, and its fabric manager does not run or does not match the driver."
         )
-        yield _fabric(context, message, "driver.cuda_init_result")
+        yield _report_fabric(context, message, "driver.cuda_init_result")
         return
     if not context.need(driver.nvswitch_present, "driver.nvswitch_present") or isinstance(
         driver.kernel_module_version, Absent
@@ -299,7 +301,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         return
     if context.facts.host.container.value:
         if not_ready:
-            yield _fabric(
+            yield _report_fabric(
                 context,
                 "CUDA waits for the fabric manager of the host (802), which does not run or does"
                 " not match the driver.",
@@ -308,7 +310,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         return
     release, manager = driver.release, driver.fabric_manager_version
     if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
-        yield _fabric(
+        yield _report_fabric(
             context,
             "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits"
             " for, is not running.",
@@ -319,7 +321,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         and manager.value is not None
         and not same_release(release.value, manager.value)
     ):
-        yield _fabric(
+        yield _report_fabric(
             context,
             f"The fabric manager is {manager.value} and the driver {release.value}; they must be"
             " the same release.",
@@ -327,7 +329,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         )
 
 
-def _fabric(context: Context, message: str, fact: str) -> Finding:
+def _report_fabric(context: Context, message: str, fact: str) -> Finding:
     evidence = (context.seen(fact), context.seen("driver.nvswitch_present"))
     return incompatible(message, evidence, cure=StartFabricManager())
 
@@ -432,7 +434,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
     """Report the toolkit's stub libcuda, made for linking, in place of the driver's."""
     driver = context.facts.driver
     path = driver.libcuda_path.value or ""
-    if _result(context) == _STUB or (path and "/stubs/" in path):
+    if _find_result(context) == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
         named = folder or "the toolkit's lib64/stubs"
         cure = RemoveFromLibraryPath((folder or "lib64/stubs",), named)
@@ -447,7 +449,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
 @rule("gpu-memory-held", last=True)
 def devices_busy(context: Context) -> Iterator[Finding]:
     """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
-    if context.gpus and _result(context) == _BUSY:
+    if context.gpus and _find_result(context) == _BUSY:
         yield incompatible(
             "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of"
             " them, or a dead one still holds them.",
@@ -459,7 +461,7 @@ def devices_busy(context: Context) -> Iterator[Finding]:
 @rule("driver-missing", last=True)
 def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     """Report a driver on which CUDA does not start, where nothing else was found."""
-    result = _result(context)
+    result = _find_result(context)
     if not context.gpus or result in (None, 0, _STUB, _BUSY):
         return
     message = (
@@ -478,6 +480,6 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     )
 
 
-def _result(context: Context) -> int | None:
+def _find_result(context: Context) -> int | None:
     result = context.facts.driver.cuda_init_result
     return result.value

@@ -317,7 +317,7 @@ class _Run:
             for key, names in self._blocked.items()
         }
         return [
-            _unreadable(reason, NOTE if found and reason == AT_RUN else severity, names)
+            _report_unreadable(reason, NOTE if found and reason == AT_RUN else severity, names)
             for (reason, severity), names in waiting.items()
             if names
         ]
@@ -329,7 +329,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     `checked` are the ids decided.
     """
     ranked = rank_findings(list(findings))
-    verdict = _verdict(ranked, checked)
+    verdict = _choose_verdict(ranked, checked)
     headline = write_headline(verdict, _reported_goal(context), context, ranked)
     requested = tuple(
         _describe_requested(build) for build in target_builds(context) if not build.installed
@@ -343,7 +343,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
         requested,
         system=context.os,
         wanted=_target_options(context.target),
-        judged=_judged(context),
+        judged=_describe_judged(context),
         matrix=f"{context.matrix.checked}, {context.matrix.origin}".rstrip(", "),
     )
 
@@ -376,7 +376,7 @@ def _without_repeats(findings: list[Finding], undecided: list[Finding]) -> list[
     ]
 
 
-def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
+def _report_unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
     facts = list(dict.fromkeys(fact for fact, _ in names))
     checks = sorted({check for _, check in names}, key=_rank)
     facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
@@ -401,7 +401,7 @@ def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) ->
     return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
 
 
-def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
+def _choose_verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
     if any(map(_is_error, findings)):
         return INCOMPATIBLE
     if not checked or any(
@@ -415,7 +415,7 @@ def _is_error(finding: Finding) -> bool:
     return finding.severity == ERROR and finding.verdict == INCOMPATIBLE
 
 
-def _judged(context: Context) -> Judged:
+def _describe_judged(context: Context) -> Judged:
     facts = context.facts.python
     prefix = (facts.prefix.value or "") if context.judges_environment else None
     return Judged(environment=prefix, chosen_by=facts.chosen_by)

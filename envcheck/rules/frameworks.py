@@ -228,11 +228,11 @@ def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distrib
     return [
         item
         for item in owners
-        if not (_requires(item) & names) and not _is_stub(context, item, names)
+        if not (_list_required(item) & names) and not _is_stub(context, item, names)
     ]
 
 
-def _requires(item: Distribution) -> set[str]:
+def _list_required(item: Distribution) -> set[str]:
     starts = (line.replace("(", " ").replace(";", " ").split() for line in item.requires)
     return {canonical_name(parts[0].rstrip("=<>!~0123456789.")) for parts in starts if parts}
 
@@ -338,7 +338,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
 def _no_wheel_for_python(
     context: Context, wanted: WantedRelease, newest: FrameworkRelease
 ) -> Finding:
-    pythons = _pythons((newest,))
+    pythons = _list_pythons((newest,))
     evidence = Evidence(
         f"{wanted.distribution} {newest.version}",
         f"Python {', '.join(pythons)}",
@@ -347,20 +347,20 @@ def _no_wheel_for_python(
     other = _other_release(context, wanted.framework, wanted.distribution)
     requirement = wanted.text.replace(" ", "")
     return incompatible(
-        f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has"
+        f"{wanted.text} has no wheel for Python {_name_python(context)} here; {newest.version} has"
         f" wheels for {_available_pythons(context, newest)}.",
         (context.seen("python.version"), evidence),
         cure=UseOtherPython(tuple(pythons), requirement, other_release=other),
     )
 
 
-def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
+def _list_pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
     return sorted({minor for row in rows for minor in row.pythons}, key=Version)
 
 
 def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     """Name the Pythons a release has wheels for, and their builds where that matters."""
-    standard = ", ".join(_pythons((row,)))
+    standard = ", ".join(_list_pythons((row,)))
     free = ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
         return standard
@@ -369,7 +369,7 @@ def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     )
 
 
-def _python(context: Context) -> str:
+def _name_python(context: Context) -> str:
     version = context.facts.python.version
     version_text = version.value or "?"
     implementation = context.facts.python.implementation
@@ -710,14 +710,14 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
         raise UndecidedError("python.frameworks", reason)
     owner = "this machine's" if context.gpus else "a"
     yield incompatible(
-        f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
+        f"{build.label} is {_kind_of(build)}: it does not use {owner} GPU.",
         _cpu_evidence(context, build),
         severity=ERROR if is_requested or not has_cuda else WARNING,
         cure=InstallCudaBuild(framework.name),
     )
 
 
-def _kind(build: Build) -> str:
+def _kind_of(build: Build) -> str:
     vendor = vendor_of_build(
         build.accelerator, *re.findall("[a-z]+", f"{build.distribution} {build.local}")
     )
@@ -763,9 +763,9 @@ def release_unknown(context: Context) -> Iterator[Finding]:
         if build.release is None and build.version:
             owner = _find_installer(context, build)
             if build.traits.from_plugin:
-                yield _variant(context, build, "is of a framework that a plugin adds")
+                yield _report_variant(context, build, "is of a framework that a plugin adds")
             elif is_variant(context, build):
-                yield _variant(
+                yield _report_variant(
                     context, build, "is a nightly, a vendor's build or one made from source"
                 )
             elif owner:
@@ -859,7 +859,7 @@ def is_variant(context: Context, build: Build) -> bool:
     )
 
 
-def _variant(context: Context, build: Build, kind: str) -> Finding:
+def _report_variant(context: Context, build: Build, kind: str) -> Finding:
     return Finding(
         _ID,
         UNDETERMINED,

@@ -80,7 +80,7 @@ class PtxasTable:
     citation: Citation
 
 
-def _data() -> PartialCode:
+def _load_data() -> PartialCode:
     return load_data("frameworks/partial_code", PartialCode)
 
 
@@ -103,12 +103,12 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
 
 def partial_code_citation() -> Citation:
     """Return what the PTX of releases was read from."""
-    return _data().citation
+    return _load_data().citation
 
 
 def cuda_of_ptx(framework: str, version: str) -> str:
     """Return the CUDA of the PTX that some kernels of a release hold alone; "" where none do."""
-    rows = (row for row in _data().rows if row.framework == framework)
+    rows = (row for row in _load_data().rows if row.framework == framework)
     return next((row.cuda for row in rows if within(version, row.specifier)), "")
 
 
@@ -136,8 +136,8 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
         for item in gpus:
             if item.architecture is None:
                 yield _no_architecture(build, item)
-        yield from _findings(context, build, gpus, TOO_NEW)
-        yield from _findings(context, build, gpus, TOO_OLD)
+        yield from _report_gpus(context, build, gpus, TOO_NEW)
+        yield from _report_gpus(context, build, gpus, TOO_OLD)
         yield from _slow_or_unread(context, build, gpus)
 
 
@@ -150,8 +150,8 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
     if builds:
         gpus = tuple(item for item in judged_gpus(context) if _is_served(context, item))
         for build in builds:
-            yield from _findings(context, build, gpus, TOO_NEW)
-            yield from _findings(context, build, gpus, TOO_OLD)
+            yield from _report_gpus(context, build, gpus, TOO_NEW)
+            yield from _report_gpus(context, build, gpus, TOO_OLD)
 
 
 @rule(TOO_OLD)
@@ -171,7 +171,7 @@ def documents_of_packages(context: Context) -> Iterator[Finding]:
         gpus = [item for item in judged_gpus(context) if _is_served(context, item)]
         excluded = [item for item in gpus if document.excludes(item.capability)]
         if excluded:
-            yield _excluded(
+            yield _report_excluded(
                 context,
                 f"{name} {version}",
                 document,
@@ -180,7 +180,7 @@ def documents_of_packages(context: Context) -> Iterator[Finding]:
             )
 
 
-def _excluded(
+def _report_excluded(
     context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str
 ) -> Finding:
     message = (
@@ -326,7 +326,7 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
 def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
     row = item.architecture
     if cuda is None or row is None:
-        raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
+        raise UndecidedError(f"{build.label}: the GPUs it has code for", _explain_unread(build))
     if row.last_toolkit and numbers(cuda)[:1] > numbers(row.last_toolkit)[:1]:
         return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last that supports it")
     if row.last_toolkit and "." in cuda and not at_least_minor(row.last_toolkit, cuda):
@@ -345,7 +345,7 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
         # PyTorch's wheels: machine code, and PTX at most of what is as old
         if build.local and not build.installed:
             return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
-        raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
+        raise UndecidedError(f"{build.label}: the GPUs it has code for", _explain_unread(build))
     if row.tegra and not build.installed:
         return Verdict(
             TOO_NEW,
@@ -355,7 +355,7 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
     return Verdict(NATIVE if build.traits.cuda.compiles_kernels else UNREAD)
 
 
-def _reason(build: Build) -> Unknown:
+def _explain_unread(build: Build) -> Unknown:
     fact = build.compute_capabilities
     return fact if isinstance(fact, Unknown) else NO_ROW
 
@@ -369,7 +369,7 @@ def _older_major(cuda: str, item: JudgedGpu) -> bool:
     return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
 
 
-def _findings(
+def _report_gpus(
     context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str
 ) -> Iterator[Finding]:
     """Yield one finding for the GPUs a build does not serve.
@@ -394,7 +394,7 @@ def _findings(
     ):
         # code for embedded parts and for cards never serves the other kind
         relation = "not served by"
-    why = verdict.why or _embedded(item)
+    why = verdict.why or _name_embedded(item)
     message = (
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation}"
         f" {build.label}{_targets_in_words(build)}."
@@ -403,7 +403,7 @@ def _findings(
     use_build = UseNewerBuild if kind == TOO_NEW else UseOlderBuild
     yield incompatible(
         message,
-        _evidence(context, build, item),
+        _list_evidence(context, build, item),
         finding_id=kind,
         severity=WARNING if served else ERROR,
         cure=use_build(build.framework, build.distribution, item.capability),
@@ -411,7 +411,7 @@ def _findings(
     )
 
 
-def _embedded(item: JudgedGpu) -> str:
+def _name_embedded(item: JudgedGpu) -> str:
     is_embedded = item.architecture is not None and item.architecture.tegra
     if is_embedded:
         return "machine code for cards does not run on embedded parts such as Jetson"
@@ -426,7 +426,7 @@ def _targets_in_words(build: Build) -> str:
     return ""
 
 
-def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
+def _list_evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
     evidence = [
         context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")
     ]
@@ -468,7 +468,7 @@ def _slow_or_unread(
             )
             yield incompatible(
                 message + "".join(f" {row.what}" for row in problem),
-                (*_evidence(context, build, item), *map(_problem_evidence, problem)),
+                (*_list_evidence(context, build, item), *map(_problem_evidence, problem)),
                 finding_id=TOO_NEW,
                 severity=WARNING,
                 cure=_avoid_slow_start(problem, build, item),
@@ -486,7 +486,7 @@ def _slow_or_unread(
                 UNDETERMINED,
                 NOTE if build.installed else ERROR,
                 message,
-                _evidence(context, build, item),
+                _list_evidence(context, build, item),
                 about=About(build.framework, build.distribution),
                 cure=None if build.installed else Advise(_CHOOSE_ANOTHER),
             )

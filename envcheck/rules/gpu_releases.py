@@ -52,12 +52,12 @@ def problem_findings(
     """
     for framework in judged_frameworks(context):
         for build in filter(concerns, framework.builds):
-            for problem in _problems(context, build):
+            for problem in _list_problems(context, build):
                 is_meant = problem.finding == finding_id and (
                     not of_extras or problem.requires_extra
                 )
                 if is_meant and _applies(context, problem, build, framework.extras):
-                    yield _finding(context, problem, build, framework.extras)
+                    yield _report_problem(context, problem, build, framework.extras)
 
 
 def empty_wheels(context: Context) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     )
 
 
-def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
+def _list_problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
     return _listed_problems(
         context,
         build.distribution,
@@ -145,16 +145,16 @@ def _applies(
         return False
     if not build.installed:
         # What pip would install is not there yet: only what the metadata admits is known.
-        is_satisfied = name_of(problem.condition) in context.distributions and not _holds(
-            context, problem.condition
-        )
+        is_satisfied = name_of(
+            problem.condition
+        ) in context.distributions and not _is_condition_met(context, problem.condition)
         return not is_satisfied and (
             problem.stage == "run" or problem.requires_extra in (None, *extras)
         )
     return (
         (not problem.requires_extra or has_cuda_wheels(context, build))
         and (not problem.absent or problem.absent not in context.distributions)
-        and (not problem.condition or _holds(context, problem.condition))
+        and (not problem.condition or _is_condition_met(context, problem.condition))
     )
 
 
@@ -181,14 +181,14 @@ def has_cuda_wheels(context: Context, build: Build) -> bool:
     return any(name_of(wheel) in context.distributions for wheel in wheels)
 
 
-def _holds(context: Context, condition: str) -> bool:
+def _is_condition_met(context: Context, condition: str) -> bool:
     """Return whether an installed distribution meets a condition such as numpy>=2."""
     name = name_of(condition)
     distribution = context.distributions.get(name)
     return distribution is not None and matches(distribution.version, condition[len(name) :])
 
 
-def _finding(
+def _report_problem(
     context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]
 ) -> Finding:
     condition = ""
@@ -198,7 +198,7 @@ def _finding(
     return Finding(
         problem.finding,
         INCOMPATIBLE,
-        _severity(problem, build, extras),
+        _choose_severity(problem, build, extras),
         f"{build.label}: {problem.what}{condition}",
         (
             context.seen(
@@ -210,7 +210,7 @@ def _finding(
     )
 
 
-def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> str:
+def _choose_severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> str:
     if build.installed:
         return problem.severity
     certain = not problem.condition and problem.requires_extra in (None, *extras)

@@ -46,7 +46,7 @@ def select_devices(
     entries = [entry.strip() for entry in value.split(",")]
     if not value.strip():
         return Selection((), "an empty list hides every GPU")
-    forms = {_form(entry) for entry in entries}
+    forms = {_form_of(entry) for entry in entries}
     if "odd" in forms or len(forms - {"invalid"}) > 1:
         return Selection((), UNDECIDED, decided=False)
     if "uuid" in forms:
@@ -56,7 +56,7 @@ def select_devices(
     return _by_index(entries, len(uuids))
 
 
-def _form(entry: str) -> str:
+def _form_of(entry: str) -> str:
     if re.fullmatch(r"\+?\d+", entry):
         return "index"
     if re.match(r"GPU-", entry):
@@ -71,7 +71,7 @@ def _form(entry: str) -> str:
 def _by_index(entries: list[str], count: int) -> Selection:
     indexes: list[int] = []
     for entry in entries:
-        if _form(entry) == "invalid" or int(entry) >= count:
+        if _form_of(entry) == "invalid" or int(entry) >= count:
             return Selection(tuple(indexes), _stop(entry, count))
         if int(entry) in indexes:
             return Selection((), f"GPU {entry} is listed twice, which empties the list")
@@ -138,7 +138,7 @@ def hides_any_gpu(value: str) -> bool:
 
     It begins with no GPU.
     """
-    return _form(value.split(",", maxsplit=1)[0].strip()) == "invalid"
+    return _form_of(value.split(",", maxsplit=1)[0].strip()) == "invalid"
 
 
 def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
@@ -190,11 +190,11 @@ def _same_or_slower(first: Gpu, second: Gpu) -> bool:
         and first.name.value == second.name.value
     ):
         return True
-    first_capability, second_capability = _capability(first), _capability(second)
+    first_capability, second_capability = _capability_of(first), _capability_of(second)
     return bool(second_capability) and first_capability > second_capability
 
 
-def _capability(gpu: Gpu) -> tuple[int, ...]:
+def _capability_of(gpu: Gpu) -> tuple[int, ...]:
     fact = gpu.compute_capability
     return numbers(fact.value) if fact.value is not None else ()
 

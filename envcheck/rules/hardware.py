@@ -57,7 +57,7 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         if item.traits.cuda.needs_gpu and not item.accelerator
     ]
     if idle and context.goal == "cpu":
-        yield _idle(
+        yield _report_idle(
             context, idle, "work on the CPU is asked for" if gpus else "this machine has none"
         )
         return
@@ -82,7 +82,7 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         )
 
 
-def _idle(context: Context, builds: list[Build], reason: str) -> Finding:
+def _report_idle(context: Context, builds: list[Build], reason: str) -> Finding:
     """Say that builds compute on GPUs only: an error where nothing else is there."""
     return incompatible(
         f"{' and '.join(item.label for item in builds)}"
@@ -177,11 +177,14 @@ def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
     if cuda_starts(context) and len(failed) < len(gpus or ()):
         severity = WARNING
     yield incompatible(
-        f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, cure=PowerCycleGpu()
+        f"{_name_failed(failed)} fails: {subject}.",
+        (evidence,),
+        severity=severity,
+        cure=PowerCycleGpu(),
     )
 
 
-def _which(failed: list[Gpu]) -> str:
+def _name_failed(failed: list[Gpu]) -> str:
     if not failed:
         return "A GPU"
     index = failed[0].nvml_index
@@ -272,10 +275,10 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
     busy = [gpu for gpu in context.gpus if _is_full(gpu)]
     closed = [gpu for gpu in context.gpus if _is_closed(gpu)]
     for gpu in busy:
-        used, total = _bytes(gpu)
+        used, total = _read_bytes(gpu)
         message = (
             f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are"
-            f" in use by {_holders(gpu)}."
+            f" in use by {_name_holders(gpu)}."
         )
         yield incompatible(
             message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), cure=_free_memory(gpu)
@@ -286,7 +289,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         if prohibited:
             cause = "is set to compute mode 'prohibited': no CUDA program may use it"
         else:
-            cause = f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
+            cause = f"is set to compute mode '{mode}' and taken by {_name_holders(gpu)}"
         severity = WARNING
         if len(closed) == len(context.gpus) and prohibited:
             severity = ERROR
@@ -302,11 +305,11 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
 
 
 def _is_full(gpu: Gpu) -> bool:
-    used, total = _bytes(gpu)
+    used, total = _read_bytes(gpu)
     return total > 0 and used > _FULL * total
 
 
-def _bytes(gpu: Gpu) -> tuple[int, int]:
+def _read_bytes(gpu: Gpu) -> tuple[int, int]:
     used, total = gpu.memory_used_bytes, gpu.memory_bytes
     if used.value is not None and total.value is not None:
         return (used.value, total.value)
@@ -328,7 +331,7 @@ def _describe_gpu(gpu: Gpu) -> str:
     return gpu_name(gpu)
 
 
-def _holders(gpu: Gpu) -> str:
+def _name_holders(gpu: Gpu) -> str:
     processes = gpu.processes.value or ()
     if not processes:
         return "no process that the driver lists (one in another container, or one that died)"
@@ -342,7 +345,7 @@ def _most_is_hidden(gpu: Gpu) -> bool:
     """Return whether the processes listed hold less than half of what is in use."""
     processes = gpu.processes.value or ()
     shares = [item.memory_bytes.value for item in processes if item.memory_bytes.value is not None]
-    return len(shares) == len(processes) and sum(shares) < _bytes(gpu)[0] / 2
+    return len(shares) == len(processes) and sum(shares) < _read_bytes(gpu)[0] / 2
 
 
 def _free_memory(gpu: Gpu) -> Fix:
@@ -362,7 +365,7 @@ def mig_config(context: Context) -> Iterator[Finding]:
     split = [gpu for gpu in context.gpus if gpu.mig_enabled.value]
     if not split:
         return
-    counts = {id(gpu): _instances(context, gpu) for gpu in split}
+    counts = {id(gpu): _count_instances(context, gpu) for gpu in split}
     empty = [gpu for gpu in split if not counts[id(gpu)]]
     if empty:
         yield _without_instance(context, empty[0], only=len(empty) == len(numbered_gpus(context)))
@@ -371,7 +374,7 @@ def mig_config(context: Context) -> Iterator[Finding]:
         yield _one_of_many(context, split, total)
 
 
-def _instances(context: Context, gpu: Gpu) -> int:
+def _count_instances(context: Context, gpu: Gpu) -> int:
     devices = context.need(gpu.mig_devices, "gpus.mig_devices")
     return len(devices) if devices else 0
 

@@ -24,11 +24,11 @@ def target_builds(context: Context) -> tuple[Build, ...]:
     builds: list[Build] = []
     for wanted in wanted_releases(context):
         if wanted.build is not None:
-            builds += [wanted.build, *_plugins(context, wanted)]
+            builds += [wanted.build, *_list_plugins(context, wanted)]
     return tuple(builds)
 
 
-def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
+def _list_plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
     """List the distributions that an extra brings: jax[cuda12] -> jax-cuda12-plugin."""
     row = None
     if wanted.build and not wanted.build.installed:

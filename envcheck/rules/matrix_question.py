@@ -454,7 +454,7 @@ def _find_tables(matrix: Matrix, text: str) -> TablesFound | None:
     if found is None:
         return None
     if not found:
-        message = f"The matrix has no row for {text}. {_renewal(matrix)}"
+        message = f"The matrix has no row for {text}. {_describe_renewal(matrix)}"
         return TablesFound(UNDETERMINED, message, matrix.checked, text, ())
     message = f"{_count_rows(len(found))} * documented, not read from an artifact."
     return TablesFound(COMPATIBLE, message, matrix.checked, text, found)
@@ -482,10 +482,13 @@ def _describe_missing(matrix: Matrix, requirement: str) -> tuple[str, str]:
     known = f" Nearest releases: {' and '.join(near)}." if near else ""
     if newest:
         known += f" Newest release of {framework} in the matrix: {newest}."
-    return UNDETERMINED, f"The matrix has no row for {requirement}.{known} {_renewal(matrix)}"
+    return (
+        UNDETERMINED,
+        f"The matrix has no row for {requirement}.{known} {_describe_renewal(matrix)}",
+    )
 
 
-def _renewal(matrix: Matrix) -> str:
+def _describe_renewal(matrix: Matrix) -> str:
     return f"Its data is of {matrix.checked}. Update it: envcheck matrix {matrix.renewal}"
 
 

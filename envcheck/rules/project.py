@@ -97,12 +97,14 @@ def _not_installed(context: Context, text: str) -> Finding:
     seen_builds = context.seen(
         "python.frameworks", shown=", ".join(build.label for build in installed) or "none of it"
     )
-    evidence = (_demand(context, f"requires = {text}"), seen_builds)
+    evidence = (_cite_demand(context, f"requires = {text}"), seen_builds)
     name = "dependency-conflict" if installed else ""
-    return incompatible(message, evidence, finding_id=name, cure=_installation(context, text))
+    return incompatible(
+        message, evidence, finding_id=name, cure=_choose_installation(context, text)
+    )
 
 
-def _installation(context: Context, text: str) -> Fix:
+def _choose_installation(context: Context, text: str) -> Fix:
     requirement = read_requirement(text)
     plain = requirement.plain
     public = re.sub(r"\+[\w.]+", "", requirement.specifier)
@@ -144,7 +146,7 @@ def required_driver(context: Context) -> Iterator[Finding]:
         )
     if not is_reached:
         message = f"The project requires driver >= {floor}; this machine runs {release}."
-        evidence = (_demand(context, f"min-driver = {floor}"), context.seen("driver.release"))
+        evidence = (_cite_demand(context, f"min-driver = {floor}"), context.seen("driver.release"))
         yield incompatible(message, evidence, cure=InstallDriver(floor))
 
 
@@ -159,9 +161,9 @@ def required_capability(context: Context) -> Iterator[Finding]:
                 f" {gpu_name(gpu)} has {capability}."
             )
             seen = context.seen("gpus", gpu.compute_capability)
-            evidence = (_demand(context, f"min-compute-capability = {floor}"), seen)
+            evidence = (_cite_demand(context, f"min-compute-capability = {floor}"), seen)
             yield incompatible(message, evidence, cure=HideGpu())
 
 
-def _demand(context: Context, text: str) -> Evidence:
+def _cite_demand(context: Context, text: str) -> Evidence:
     return Evidence("tool.envcheck", text, Source("file", context.demands.location, text))

@@ -105,7 +105,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         if need is None:
             continue
         pip = context.need(context.facts.python.pip_version, "python.pip_version")
-        if pip is None or not _older(pip, need.pip):
+        if pip is None or not _is_older(pip, need.pip):
             continue
         yield incompatible(
             f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports"
@@ -135,7 +135,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
         libc = context.facts.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")
-        if not floor or not libc.value or not _older(libc.value, floor):
+        if not floor or not libc.value or not _is_older(libc.value, floor):
             continue
         if _has_glibc(context):
             yield _glibc_finding(context, build.label, floor, build.citations)
@@ -182,7 +182,7 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)
-        if not need or not _older(glibcxx.value, need):
+        if not need or not _is_older(glibcxx.value, need):
             continue
         yield incompatible(
             f"This Python loads {path.value}, which provides GLIBCXX up to {glibcxx.value}; wheels"
@@ -205,7 +205,7 @@ def _glibcxx_need(context: Context, build: Build) -> str:
     return tag_glibcxx(build.release)
 
 
-def _older(version: str, floor: str) -> bool:
+def _is_older(version: str, floor: str) -> bool:
     try:
         return Version(version) < Version(floor)
     except InvalidVersion:

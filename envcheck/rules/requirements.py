@@ -31,11 +31,11 @@ from envcheck.rules.context import Context, once
 @once
 def marker_holds(context: Context, marker: str, extra: str = "") -> bool:
     """Evaluate a marker for the inspected Python; one that cannot be evaluated does not hold."""
-    return evaluate_marker(marker, {**_environment(context), "extra": extra})
+    return evaluate_marker(marker, {**_describe_python(context), "extra": extra})
 
 
 @once
-def _environment(context: Context) -> dict[str, str]:
+def _describe_python(context: Context) -> dict[str, str]:
     """Describe the inspected Python as markers do."""
     python, host = context.facts.python, context.facts.host
     version = python.version.value or ""

@@ -270,7 +270,7 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
     if row.cuda and context.goal == "gpu":
         cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
     if context.gpus:
-        cells.append(_service(context, row))
+        cells.append(_describe_service(context, row))
     has_cuda = row.cuda_build or bool(
         context.matrix.cudas(row.framework, row.version, row.platform)
     )
@@ -284,7 +284,7 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
     return (*cells, _of_version(context, row, extras))
 
 
-def _service(context: Context, row: FrameworkRelease) -> Hashable:
+def _describe_service(context: Context, row: FrameworkRelease) -> Hashable:
     """Return how a release serves the GPUs.
 
     The kind of its code for each, and whether the driver compiles its PTX.
@@ -299,7 +299,7 @@ def _service(context: Context, row: FrameworkRelease) -> Hashable:
         minimum,
         *(getattr(row, name) for name in CELLS_OF_GPUS),
     )
-    known = _services(context)
+    known = _hold_services(context)
     if cells not in known:
         build = build_of(row)
         try:
@@ -315,7 +315,7 @@ def _service(context: Context, row: FrameworkRelease) -> Hashable:
 
 
 @once
-def _services(_: Context) -> dict[Hashable, Hashable]:
+def _hold_services(_: Context) -> dict[Hashable, Hashable]:
     """Hold what `_service` returned for the cells of releases."""
     return {}
 

@@ -193,9 +193,9 @@ def _missing_libraries(context: Context, build: Build) -> Iterator[Finding]:
     missing = _missing_sonames(context, build)
     if missing is None:
         if not brings_cuda(build) and not system_toolkits(context):
-            yield _missing(context, build, ())
+            yield _report_missing(context, build, ())
     elif missing and not _of_another_version(context, missing):
-        yield _missing(context, build, missing)
+        yield _report_missing(context, build, missing)
 
 
 @rule("toolkit-wrong-version")
@@ -261,7 +261,7 @@ def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
         if serves is None:
             unlisted.append(install)
     if unlisted:
-        yield _unlisted(context, build, cuda, unlisted[0])
+        yield _report_unlisted(context, build, cuda, unlisted[0])
     else:
         yield _wrong_version(build, installs, ())
 
@@ -280,7 +280,7 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
     return required == sonames if required and sonames else None
 
 
-def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
+def _report_unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
     version = str(install.version.value)
     if not loaded_sonames(context, cuda):
         subject = f"CUDA {cuda}"
@@ -293,7 +293,7 @@ def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall
     )
 
 
-def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
+def _report_missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
     cuda = build.cuda.value
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
@@ -330,14 +330,14 @@ _ID = "toolkit-path-conflict"
 def toolkit_path_conflict(context: Context) -> Iterator[Finding]:
     """Find copies that the loader does not reach, and toolkits that disagree."""
     for build in cuda_builds(context):
-        yield from _unreached(context, build)
-        yield from _shadowed(context, build)
+        yield from _find_unreached(context, build)
+        yield from _find_shadowed(context, build)
     yield from _home_nowhere(context)
     yield from _mixed_installs(context)
     yield from _two_compilers(context)
 
 
-def _unreached(context: Context, build: Build) -> Iterator[Finding]:
+def _find_unreached(context: Context, build: Build) -> Iterator[Finding]:
     """Find libraries the loader does not find although a toolkit holds them."""
     lookups = toolkit_lookups(build) or ()
     cudnn = cudnn_lookup(build)
@@ -364,7 +364,7 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     )
 
 
-def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
+def _find_shadowed(context: Context, build: Build) -> Iterator[Finding]:
     """Find a toolkit on LD_LIBRARY_PATH that hides the libraries a build brings."""
     if not build.installed or not brings_cuda(build):
         return
@@ -372,11 +372,13 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     for install, evidence in _toolkits_ahead(context, build):
         version = install.version.value
         if not version or not cuda or is_older(version, cuda):
-            yield _ahead(context, build, install, evidence)
+            yield _report_ahead(context, build, install, evidence)
             return
 
 
-def _ahead(context: Context, build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
+def _report_ahead(
+    context: Context, build: Build, install: ToolkitInstall, shown: Evidence
+) -> Finding:
     cuda, version = build.cuda.value, install.version.value
     toolkit = f"CUDA {version}" if version else "the CUDA Toolkit"
     library = f"CUDA {cuda}" if cuda else "CUDA"
@@ -479,12 +481,16 @@ def _two_compilers(context: Context) -> Iterator[Finding]:
     """Find builds of CUDA code that take headers of one toolkit and nvcc of another."""
     facts = context.facts.toolkits
     if facts.cuda_home.value is not None:
-        yield from _disagree(context, facts.cuda_home_root, describe_home(context), WARNING)
+        yield from _find_disagreements(
+            context, facts.cuda_home_root, describe_home(context), WARNING
+        )
     else:
-        yield from _disagree(context, facts.usr_local_cuda, "/usr/local/cuda", NOTE)
+        yield from _find_disagreements(context, facts.usr_local_cuda, "/usr/local/cuda", NOTE)
 
 
-def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> Iterator[Finding]:
+def _find_disagreements(
+    context: Context, root: Fact[str], name: str, severity: str
+) -> Iterator[Finding]:
     installs = {install.root: install for install in context.facts.toolkits.installs.value or ()}
     active = installs.get(root.value or "")
     on_path = installs.get(context.facts.toolkits.root_on_path.value or "")

@@ -361,13 +361,13 @@ def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
     if row is None:
         return False
     last_version = row.last_versions.get(context.platform)
-    if last_version is None or requirement.admits(_after(last_version), prereleases=True):
+    if last_version is None or requirement.admits(_next_minor(last_version), prereleases=True):
         return True
     real = _matching_rows(context, row.framework, name, requirement)
     return not any(Version(release.version) <= Version(last_version) for release in real)
 
 
-def _after(version: str) -> str:
+def _next_minor(version: str) -> str:
     """Return the next minor release: 2.11.0 -> 2.12.0."""
     release = Version(version).release
     return ".".join(map(str, (release[0], release[1] + 1, *(0 for _ in release[2:]))))

@@ -106,7 +106,9 @@ def choose_devices(
             left_out += [LeftOut(f"GPU {_number_session(position, gpus[position])}", *reason)]
     if wanted:
         devices = list(
-            dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out))
+            dict.fromkeys(
+                found for name in wanted for found in _find_named(name, devices, left_out)
+            )
         )
         left_out = []
     return DeviceChoice(tuple(devices), tuple(left_out))
@@ -194,7 +196,15 @@ def _devices_of(
     uuid = gpu.uuid.value or ""
     visible_as, numbers = (uuid, str(number)) if uuid else (str(number), "")
     device = Device(
-        GPU, f"GPU {number}", visible_as, 1, name, uuid, held=_held(gpu), pci=pci, numbers=numbers
+        GPU,
+        f"GPU {number}",
+        visible_as,
+        1,
+        name,
+        uuid,
+        held=_describe_held(gpu),
+        pci=pci,
+        numbers=numbers,
     )
     return [device], None
 
@@ -203,14 +213,14 @@ def _number_session(position: int, gpu: Gpu) -> int:
     return position if gpu.nvml_index.value is None else gpu.nvml_index.value
 
 
-def _held(gpu: Gpu) -> str:
+def _describe_held(gpu: Gpu) -> str:
     total, used = gpu.memory_bytes.value, gpu.memory_used_bytes.value
     if not total or not used or used < 0.8 * total:
         return ""
     return f"{used / _GIB:.1f} of its {total / _GIB:.1f} GiB were in use before the test"
 
 
-def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[Device]:
+def _find_named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[Device]:
     """Return the GPU of a number or UUID, every instance of one that MIG divides."""
     is_uuid = name.startswith(("GPU-", "MIG-"))
     label = f"GPU {name}"

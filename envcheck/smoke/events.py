@@ -115,9 +115,9 @@ def parse_events(text: str) -> ScriptEvents:
     "matmul", ' '"device": "CPU:0", "outcome": "passed", "message": "right", "seconds":
     0.1}\n{"event": "done"}\n'
     """
-    events = [_event(line) for line in text.splitlines() if line.strip()]
+    events = [_read_event(line) for line in text.splitlines() if line.strip()]
     said = [event for event in events if event is not None]
-    results = tuple(_result(event) for event in said if event["event"] == "result")
+    results = tuple(_read_result(event) for event in said if event["event"] == "result")
     answered = {(result.check, result.device) for result in results}
     steps = [
         (str(event.get("check")), str(event.get("device")))
@@ -126,7 +126,7 @@ def parse_events(text: str) -> ScriptEvents:
     ]
     return ScriptEvents(
         framework=next((event for event in said if event["event"] == "framework"), {}),
-        listings=tuple(_listing(event) for event in said if event["event"] == "devices"),
+        listings=tuple(_read_listing(event) for event in said if event["event"] == "devices"),
         results=results,
         measures=tuple(_measure(event) for event in said if event["event"] == "measure"),
         pending=steps[-1] if steps and steps[-1] not in answered else None,
@@ -135,7 +135,7 @@ def parse_events(text: str) -> ScriptEvents:
     )
 
 
-def _event(line: str) -> dict[str, Any] | None:
+def _read_event(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -145,13 +145,13 @@ def _event(line: str) -> dict[str, Any] | None:
     return None
 
 
-def _result(event: dict[str, Any]) -> Result:
+def _read_result(event: dict[str, Any]) -> Result:
     outcome = event.get("outcome")
     return Result(
         check=str(event.get("check", "")),
         device=str(event.get("device", "")),
         outcome=outcome if outcome in SCRIPT_OUTCOMES else RAISED,
-        seconds=_number(event.get("seconds")),
+        seconds=_read_number(event.get("seconds")),
         message=str(event.get("message") or ""),
         ran_on=str(event.get("ran_on") or ""),
         error=str(event.get("error") or ""),
@@ -163,15 +163,15 @@ def _measure(event: dict[str, Any]) -> Measure:
     check, device, name, unit, note = (
         str(event.get(key, "")) for key in ("check", "device", "name", "unit", "note")
     )
-    return Measure(check, device, name, _number(event.get("value")), unit, note)
+    return Measure(check, device, name, _read_number(event.get("value")), unit, note)
 
 
-def _listing(event: dict[str, Any]) -> Listing:
+def _read_listing(event: dict[str, Any]) -> Listing:
     devices = event.get("devices")
     return Listing(
         str(event.get("way", "")), tuple(map(str, devices)) if isinstance(devices, list) else ()
     )
 
 
-def _number(value: object) -> float:
+def _read_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

@@ -180,14 +180,14 @@ def findings_of(session: Session) -> list[Finding]:
     for run in session.runs:
         for result in run.bad:
             grouped.setdefault((result.finding, run.job.title), []).append((run, result))
-    return [_finding(finding, found) for (finding, _), found in grouped.items()]
+    return [_make_finding(finding, found) for (finding, _), found in grouped.items()]
 
 
-def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
+def _make_finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     run, first = found[0]
     said = run.job.device.rename_gpus(f"{first.check} {first.outcome}: {first.message}")
     message = f"Smoke test, {run.job.identity}: {said}."
-    evidence = tuple(_evidence(run, result) for _, result in found)
+    evidence = tuple(_make_evidence(run, result) for _, result in found)
     cause = next((result.cause for _, result in found if result.cause), None)
     if cause is None:
         about = About(run.job.subject.name)
@@ -197,7 +197,7 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
             ERROR,
             message,
             evidence,
-            cure=_cure(finding, run, first),
+            cure=_choose_cure(finding, run, first),
             about=about,
         )
     # the log's own lines are those of the result
@@ -206,7 +206,7 @@ def _finding(finding: str, found: list[tuple[Run, Result]]) -> Finding:
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, cause.fix, cure=cause.cure)
 
 
-def _cure(finding: str, run: Run, result: Result) -> Fix:
+def _choose_cure(finding: str, run: Run, result: Result) -> Fix:
     """Return what must change for a result that nothing else explains."""
     name, device = run.job.subject.name, run.job.device
     gpu = device.member(result.device) or (device if device.kind == GPU else None)
@@ -231,7 +231,7 @@ def _cure(finding: str, run: Run, result: Result) -> Fix:
     )
 
 
-def _evidence(run: Run, result: Result) -> Evidence:
+def _make_evidence(run: Run, result: Result) -> Evidence:
     rename = run.job.device.rename_gpus
     # no frames of a stack
     words = [line for line in result.error.splitlines() if not line.startswith("  File ")]

@@ -54,10 +54,10 @@ def parse_placements(text: str) -> tuple[Placement, ...]:
     Standard output holds the placer's lines once more, without the file: in a buffer of its own,
     and so anywhere.
     """
-    return tuple(_placements(text))
+    return tuple(_find_placements(text))
 
 
-def _placements(text: str) -> Iterator[Placement]:
+def _find_placements(text: str) -> Iterator[Placement]:
     check = asked = ""
     for line in text.splitlines():
         if line.startswith(STEP_MARK):

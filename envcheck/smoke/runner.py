@@ -77,7 +77,7 @@ def describe_ending(
         return None
     check, device = spoken.pending or ("start", "")
     if watched.ended == TIME:
-        return _hung(check, device, log, limits)
+        return _report_hung(check, device, log, limits)
     if watched.ended == MEMORY:
         allowed = limits.memory or 0
         if allowed >= _GIB:
@@ -93,10 +93,10 @@ def describe_ending(
         return Result(
             check, device, RAISED, f"printed more than {limits.output >> 20} MiB and was ended"
         )
-    return _crashed(check, device, watched.code, log)
+    return _report_crashed(check, device, watched.code, log)
 
 
-def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
+def _report_hung(check: str, device: str, log: str, limits: Limits) -> Result:
     message = f"gave no answer within {limits.seconds:.0f} s and was ended"
     if any(words in log for words in _STARVED):
         return Result(
@@ -117,7 +117,7 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     )
 
 
-def _crashed(check: str, device: str, code: int, log: str) -> Result:
+def _report_crashed(check: str, device: str, code: int, log: str) -> Result:
     if code == _KILLED:
         message = "was killed (SIGKILL): the system does that when memory runs out"
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
@@ -336,9 +336,9 @@ def _saw_no_gpu(run: Run) -> bool:
 
 
 def _run_once(task: Task, job: Job, heard: OnStep) -> Run:
-    name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
+    name = "-".join(filter(None, (job.subject.name, _make_slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
-    argv, environment = _argv(task, job), _environment(task, job)
+    argv, environment = _make_argv(task, job), _environment(task, job)
     watched = run_with_limits(
         argv, environment, log, task.limits, lambda line: _notify(job, line, heard)
     )
@@ -384,7 +384,7 @@ def _result_placements(spoken: ScriptEvents) -> tuple[Placement, ...]:
     )
 
 
-def _argv(task: Task, job: Job) -> tuple[str, ...]:
+def _make_argv(task: Task, job: Job) -> tuple[str, ...]:
     part = ("--part", job.part) if job.part else ()
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
@@ -444,7 +444,7 @@ def _notify(job: Job, line: str, heard: OnStep) -> None:
         heard(job, str(event.get("check", "")), str(event.get("device", "")))
 
 
-def _slug(label: str) -> str:
+def _make_slug(label: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in label.lower())
 
 

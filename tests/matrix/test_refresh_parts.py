@@ -12,7 +12,7 @@ from pypi_simple import ProjectPage
 from envcheck.host.pip_settings import IndexSettings, SettingsError, read_pip_settings
 from envcheck.matrix.refresh.index import (
     ArtifactError,
-    _wheel,
+    _make_wheel,
     build_request_options,
     describe_error,
     glibc_of,
@@ -58,13 +58,13 @@ def listed(filename: str, url: str) -> Any:
 def test_a_page_that_links_to_http_is_refused() -> None:
     wheel = "jax-0.5.0-py3-none-any.whl"
     safe, page = "https://index.example/files/", "https://index.example/simple/jax/"
-    found = _wheel(listed(wheel, safe + wheel), page, "jax")
+    found = _make_wheel(listed(wheel, safe + wheel), page, "jax")
     assert found is not None
     assert found.filename == wheel
     with pytest.raises(ArtifactError, match=rf"links to http for {wheel}; refused"):
-        _wheel(listed(wheel, f"http://index.example/files/{wheel}"), page, "jax")
+        _make_wheel(listed(wheel, f"http://index.example/files/{wheel}"), page, "jax")
     for other in ("jaxlib-0.5.0-py3-none-any.whl", "jax-0.5.0.tar.gz"):
-        assert _wheel(listed(other, safe + other), page, "jax") is None
+        assert _make_wheel(listed(other, safe + other), page, "jax") is None
 
 
 @pytest.mark.parametrize(

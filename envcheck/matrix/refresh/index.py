@@ -369,7 +369,7 @@ def read_page(
     packages = _parse_page(content, response, distribution)
     if not packages:
         raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
-    found = (_wheel(package, response.url, distribution) for package in packages)
+    found = (_make_wheel(package, response.url, distribution) for package in packages)
     return [wheel for wheel in found if wheel is not None]
 
 
@@ -423,7 +423,7 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
     )
 
 
-def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
+def _make_wheel(package: Any, page: str, distribution: str) -> Wheel | None:
     """Build the wheel of a page entry.
 
     Return None for source archives, pre-releases and local versions.

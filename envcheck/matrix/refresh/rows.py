@@ -264,11 +264,11 @@ def sentences(note: str) -> list[str]:
 
 def is_remark(sentence: str) -> bool:
     """Return whether a sentence of a note is one that a renewal writes."""
-    return any(re.fullmatch(pattern, sentence) for pattern in _patterns())
+    return any(re.fullmatch(pattern, sentence) for pattern in _list_patterns())
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[str, ...]:
+def _list_patterns() -> tuple[str, ...]:
     return (*_REMARKS, *(pattern for each in all_frameworks() for pattern in each.wheels.remarks))
 
 

@@ -72,12 +72,12 @@ def memory() -> Optional[Tuple[int, int]]:
     """
     cuda, device = _open()
     try:
-        return None if cuda is None else _memory(cuda, device)
+        return None if cuda is None else _read_memory(cuda, device)
     except AttributeError:  # a driver without primary contexts, from before CUDA 7
         return None
 
 
-def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
+def _read_memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
     # _v2: CUDA 11
     release = getattr(cuda, "cuDevicePrimaryCtxRelease_v2", None) or cuda.cuDevicePrimaryCtxRelease
     context = ctypes.c_void_p()
