@@ -146,9 +146,7 @@ def _find_faults(
         sizes = folders.sizes(place)
         if sizes is None:
             continue
-        missing = ""
-        if folder and not sizes:
-            missing = folders.find_missing(location, folder)
+        missing = folders.find_missing(location, folder) if folder and not sizes else ""
         if missing:
             found[missing] = "missing"
             continue

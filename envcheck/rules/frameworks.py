@@ -779,7 +779,7 @@ def _describe_older(context: Context, wanted: WantedRelease) -> str:
     rows = context.matrix.releases(wanted.framework, context.platform)
     rows = rows or context.matrix.companion_releases(wanted.framework)
     known = [row for row in rows if row.distribution == wanted.distribution]
-    python = "" if "==" in wanted.specifier else f" for Python {_python(context)}"
+    python = "" if "==" in wanted.specifier else f" for Python {_name_python(context)}"
     return (
         f"{wanted.text} means a release{python} from before {known[-1].version}, where the"
         " compatibility matrix begins: it was not judged."
