@@ -354,7 +354,7 @@ _PROJECTS = re.compile(
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
     r"get-pip|install|sync|\badd\b|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
-    r"|(?:^|[;&]\s*)(?:export\s+)?\w+=",
+    r"|(?:^|[;&]\s*)(?:export\s+)?\w+=|\.(?:sh|py)\b|\./|\|\s*(?:ba)?sh\b|\bmake\b",
     re.IGNORECASE,
 )
 
@@ -810,15 +810,33 @@ class Stage:
         elif _PERMISSION.search(line):
             self.has_own_python = True
 
-    def _command(self, argv: list[str], location: str) -> None:
+    def _command(self, argv: list[str], location: str, depth: int = 0) -> None:
         count = len(self.blueprint.requirements)
         files = replace(self.files, names=self._names, generated=self.generated)
         self.blueprint = add_command(self.blueprint, argv, location, files)
+        if script := _find_script(argv):
+            self._read_script(script, argv, location, files, depth)
         names = [name for name in _INDEX_NAMES if name in self.variables]
         is_only = any(_INDEX_NAMES[name] != "--extra-index-url" for name in names)
         earlier, new = self.blueprint.requirements[:count], self.blueprint.requirements[count:]
         indexed = with_index([self.variables[name] for name in names], new, is_only=is_only)
         self.blueprint = replace(self.blueprint, requirements=earlier + indexed)
+
+    def _read_script(
+        self, name: str, argv: list[str], location: str, files: Files, depth: int
+    ) -> None:
+        """Read a shell script of the build context; what is not there, or no shell's, is listed."""
+        found = files.find(name) if name else None
+        if found is None or depth >= _MAX_SCRIPTS or not _is_shell(*found):
+            sentence = f"`{' '.join(argv)[:60]}` was not read: it may install packages."
+            self.blueprint = _with_gap(self.blueprint, sentence, location)
+            return
+        variables = dict(self.variables)
+        for number, line in _numbered(re.sub(r"\\\n", "  ", found[1])):
+            for words in commands_of(line):
+                command = [substituted(arg, variables) for arg in words]
+                variables.update(_list_assignments(command))
+                self._command(command, f"{found[0]}:{number + 1}", depth + 1)
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Say what a file of the image may be called here: where it was copied from, or its last parts."""
@@ -830,6 +848,37 @@ class Stage:
             aliases += [posixpath.join(source, rest).rstrip("/")] if source else []
         aliases += ["/".join(parts[length:]) for length in range(len(parts))]
         return tuple(dict.fromkeys(alias.lstrip("/") for alias in aliases if alias))
+
+
+_MAX_SCRIPTS = 4  # scripts that call each other
+_SCRIPT = re.compile(r"(?:\./|/|[\w.-]+/)?[\w./${}-]*\.(?:sh|bash|py)|\./[\w./-]+")
+
+
+def _find_script(argv: list[str]) -> str | None:
+    """Return the script that a command runs, "" where it runs one that has no file; None for none."""
+    while argv and (argv[0] in _PREFIXES or _ASSIGNMENT.fullmatch(argv[0])):
+        argv = argv[1:]
+    if not argv:
+        return None
+    if _SCRIPT.fullmatch(argv[0]) and not argv[0].endswith(("get-pip.py", "setup.py")):
+        return argv[0]
+    is_shell = _SHELL.fullmatch(argv[0]) is not None
+    if not is_shell and argv[0] not in {"source", "."} and not _PYTHON.fullmatch(argv[0]):
+        return "" if argv[0] == "make" and "install" in argv else None
+    operands = [arg for arg in argv[1:] if not arg.startswith("-")]
+    if is_shell and not operands:
+        return ""  # curl … | sh
+    is_named = bool(operands) and _SCRIPT.fullmatch(operands[0]) is not None
+    is_known = is_named and re.search(_KNOWN_SCRIPTS, operands[0]) is not None
+    return operands[0] if is_named and not is_known and argv[1] == operands[0] else None
+
+
+# Scripts that bring an installer, or what `add_command` has read.
+_KNOWN_SCRIPTS = r"(?:get-pip|setup)\.py$|(?:mini|ana)(?:conda|forge)|mambaforge|profile\.d|nvm\.sh|conda\.sh|activate"
+
+
+def _is_shell(path: str, text: str) -> bool:
+    return not path.endswith(".py") and not re.match(r"#!(?!.*sh\b)", text)
 
 
 def _list_assignments(argv: list[str]) -> dict[str, str]:

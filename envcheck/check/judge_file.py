@@ -97,11 +97,17 @@ def _judge(
         item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item
     ]
     final = [apply_ignores(finding, unique, gate.config, gate.today) for finding in unique]
+    is_empty = not has_framework and not any(item.unread or item.refused for item in environments)
+    if is_empty and not any(finding.verdict == INCOMPATIBLE for finding in final):
+        # That nothing is to be judged is one sentence, the headline.
+        final = [item for item in final if item.id != "probe-failed"]
     judged = [item for item in environments if not item.is_stage]
     main = next((item for item in judged if item.goal == "gpu"), judged[0])
     report = with_steps(
         conclude(Context(main.final_facts(), gate.matrix, Target(main.goal)), final, checked)
     )
+    if is_empty and report.verdict != INCOMPATIBLE:
+        report = replace(report, verdict=UNDETERMINED)
     headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
     if decisive and report.verdict == UNDETERMINED:
         headline += f" State the {'GPU' if decisive == 'gpus' else 'driver'}, too."

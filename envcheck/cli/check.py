@@ -12,10 +12,13 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
 from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 
-EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
+EXAMPLE = "Example: envcheck check Dockerfile requirements.txt --format github"
+# What several answers, one after the other, are in a format.
+_JOINED = ("text", "markdown", "github")
 
 
 @click.command(epilog=EXAMPLE)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @common.inspected_python
 @click.option(
     "--config",
@@ -28,10 +31,7 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     "file",
     metavar="FILE",
     default="",
-    help=(
-        "Judge what this file builds: a Dockerfile, compose, environment.yml, requirements,"
-        " pyproject or lock file."
-    ),
+    help="The same as FILE: judge what this file builds.",
 )
 @click.option(
     "--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`."
@@ -40,26 +40,46 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     "--driver",
     default="",
     metavar="VERSION",
-    help="The driver of the machines that --dockerfile is for.",
+    help="The driver of the machines that a FILE is for.",
 )
 @click.option("--gpu", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
 @common.snapshot("Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*REPORT_FORMATS)
-def check(printing: common.Printing, config: str, *, no_snapshot: bool, **asked: Any) -> int:
-    """Check whether this machine, or what a file will build, meets the project's requirements."""
-    with common.slow_programs():
-        found = api.check(config, **asked)
-    warn_of_expired(found.expired, config or api.CONFIG)
-    ended = tuple(name for name, _ in found.expired)
-    print_report(
-        found.report,
-        found.snapshot,
-        printing,
-        ReportSubject(no_snapshot, found.file, found.ignored, ended),
-    )
-    return OF_VERDICT[found.verdict]
+def check(
+    printing: common.Printing,
+    files: tuple[str, ...],
+    file: str,
+    config: str,
+    *,
+    no_snapshot: bool,
+    **asked: Any,
+) -> int:
+    """Check whether this machine, or what a FILE builds, meets the project's requirements.
+
+    FILE is a Dockerfile, a compose file, environment.yml, requirements, pyproject.toml or a lock
+    file. Of several, each is judged by itself; the worst answer is the exit code.
+    """
+    named = (*files, *filter(None, (file,)))
+    if len(named) > 1 and printing.form not in _JOINED:
+        raise common.UserError(
+            f"--format {printing.form} writes one document: name one file, or use"
+            f" --format {' or '.join(_JOINED)}."
+        )
+    codes = []
+    for place, name in enumerate(named or ("",)):
+        with common.slow_programs():
+            found = api.check(config, file=name, **asked)
+        if not place:
+            warn_of_expired(found.expired, config or api.CONFIG)
+        elif printing.form != "github":
+            click.echo()
+        ended = tuple(name for name, _ in found.expired)
+        subject = ReportSubject(no_snapshot, found.file, found.ignored, ended)
+        print_report(found.report, found.snapshot, printing, subject)
+        codes.append(OF_VERDICT[found.verdict])
+    return 1 if 1 in codes else max(codes)  # incompatible is worse than undetermined
 
 
 def warn_of_expired(expired: tuple[tuple[str, date], ...], file: str) -> None:

@@ -48,6 +48,14 @@ _NO_ENVIRONMENT = (
 
 def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
     """Return (label, text) for each layer, in the order the layers build on each other."""
+    rows = _list_layers(facts)
+    if facts.python.link_faults != AT_RUN:
+        return rows
+    # Of what a file builds, nothing failed: what no line and no name states is not stated.
+    return [(label, text.replace("unknown (failed)", "not stated")) for label, text in rows]
+
+
+def _list_layers(facts: Facts) -> list[tuple[str, str]]:
     return [
         ("Machine", _format_machine(facts)),
         ("GPU", _format_gpus(facts)),

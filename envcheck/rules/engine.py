@@ -382,16 +382,10 @@ def _report_unreadable(reason: Unknown, severity: str, names: list[tuple[str, st
     facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
     undecided = ", ".join(checks)
     if reason == AT_RUN:
-        message = (
-            f"Shows only when the environment runs: {facts_text}. Not decided before: {undecided}."
-        )
-        return Finding(
-            "probe-failed",
-            UNDETERMINED,
-            severity,
-            message,
-            tuple(Evidence(fact, reason.detail) for fact in facts),
-        )
+        waiting = Evidence("not decided before", undecided)
+        evidence = (*(Evidence(fact, reason.detail) for fact in facts), waiting)
+        message = f"Shows only when the environment runs: {facts_text}."
+        return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
     message = (
         f"Could not read {facts_text}: {reason.detail} ({reason.why})."
         f" Not decided for that reason: {undecided}."

