@@ -26,6 +26,7 @@ from envcheck.check.requirement_files import (
     parse_environment_yml,
     parse_project,
     parse_requirements,
+    read_local_project,
     with_index,
 )
 from envcheck.model import dataclass
@@ -493,42 +494,14 @@ def _find_python(line: str, *, is_system: bool) -> str:
 
 
 def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
-    command = blueprint.next_command
-    lines = tuple(Line(text, location, links=install.links) for text in install.packages)
-    if install.tool == "conda" and install.is_removal:
-        names = {line.text for line in lines}
-        kept = [line for line in blueprint.conda if re.split("[ =<>]", line.text)[0] not in names]
-        return replace(blueprint, conda=tuple(kept))
     if install.tool == "conda":
-        blueprint = replace(blueprint, conda=blueprint.conda + lines)
-        for name in install.files:
-            blueprint = _conda_file(blueprint, name, location, files)
-        return blueprint
-    open_lines = [line for line in lines if is_open(line.text)]
-    projects = [
-        name
-        for name in (*install.editable, *install.packages)
-        if name.startswith((".", "/", "git+"))
-    ]
-    gaps = [f"{line.text} is unknown until the build, so it is not judged." for line in open_lines]
-    gaps += [f"{name} is a separate project; its dependencies are not judged." for name in projects]
-    open_index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
-    if open_index:
-        gaps.append(
-            f"The index {open_index} is unknown until the build, so what comes from it is not"
-            " judged."
-        )
-    requirements = tuple(
-        replace(line, is_open=bool(open_index) or line in open_lines) for line in lines
+        return _add_conda(blueprint, install, location, files)
+    gaps: list[str] = []
+    requirements = (
+        *_list_named(install, location, gaps),
+        *_list_local(install, files, gaps),
+        *_list_included(install, files, gaps),
     )
-    for name in install.files:
-        inner = files.find(name)
-        if inner is None:
-            gaps.append(f"{name} was not found, so what it installs is not judged.")
-            continue
-        inner_blueprint = parse_requirements(inner[1], inner[0], files)
-        requirements += inner_blueprint.requirements
-        gaps += [line.text for line in inner_blueprint.gaps]
     for name in install.constraints:
         inner = files.find(name)
         if inner is None:
@@ -536,6 +509,7 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         requirements = apply_constraints(requirements, inner[1] if inner else "")
     indexed = with_index(install.indexes, requirements, is_only=install.is_only_index)
     flags = {name: getattr(install, name) for name in ("is_isolated", "is_resolved", "is_upgrade")}
+    command = blueprint.next_command
     added = tuple(replace(line, command=command, **flags) for line in indexed)
     if install.is_removal:
         return replace(blueprint, removals=blueprint.removals + added)
@@ -544,6 +518,56 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         requirements=blueprint.requirements + added,
         gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
     )
+
+
+def _add_conda(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
+    if install.is_removal:
+        gone = set(install.packages)
+        kept = [line for line in blueprint.conda if re.split("[ =<>]", line.text)[0] not in gone]
+        return replace(blueprint, conda=tuple(kept))
+    lines = tuple(Line(text, location, links=install.links) for text in install.packages)
+    blueprint = replace(blueprint, conda=blueprint.conda + lines)
+    for name in install.files:
+        blueprint = _conda_file(blueprint, name, location, files)
+    return blueprint
+
+
+def _list_named(install: Install, location: str, gaps: list[str]) -> Iterator[Line]:
+    """List what a command names; an open variable leaves a release, or the index, to the build."""
+    index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
+    if index:
+        gaps.append(
+            f"The index {index} is unknown until the build, so what comes from it is not judged."
+        )
+    for text in install.packages:
+        if is_open(text):
+            gaps.append(f"{text} is unknown until the build, so it is not judged.")
+        yield Line(text, location, links=install.links, is_open=bool(index) or is_open(text))
+
+
+def _list_local(install: Install, files: Files, gaps: list[str]) -> Iterator[Line]:
+    """List what the projects require that a command installs: `.`, `-e ./server[gpu]`."""
+    for name in (*install.editable, *install.packages):
+        if not name.startswith((".", "/", "git+")):
+            continue
+        project = read_local_project(name, files)
+        if project is None:
+            gaps.append(f"{name} is a separate project; its dependencies are not judged.")
+            continue
+        gaps += [line.text for line in project.gaps]
+        yield from project.requirements if install.is_resolved else ()
+
+
+def _list_included(install: Install, files: Files, gaps: list[str]) -> Iterator[Line]:
+    """List what the requirements files state that a command names."""
+    for name in install.files:
+        inner = files.find(name)
+        if inner is None:
+            gaps.append(f"{name} was not found, so what it installs is not judged.")
+            continue
+        blueprint = parse_requirements(inner[1], inner[0], files)
+        gaps += [line.text for line in blueprint.gaps]
+        yield from blueprint.requirements
 
 
 def _add_project(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,7 +57,7 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     )
 
 
-def parse_project(text: str, path: str) -> Blueprint:
+def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint:
     """Read a lock file of uv, Poetry, PDM or PEP 751, or the dependencies of a pyproject.toml.
 
     Sample: [[package]]
@@ -84,11 +85,12 @@ def parse_project(text: str, path: str) -> Blueprint:
             Blueprint(path, "lock file", requirements=tuple(lines)), document
         )
     project, places = document.get("project"), Places(text, path)
-    names = (
-        [item for item in _list(project.get("dependencies")) if isinstance(item, str)]
-        if project
-        else []
-    )
+    names = []
+    if isinstance(project, dict):
+        optional = project.get("optional-dependencies")
+        groups = [project.get("dependencies")]
+        groups += [optional.get(extra) for extra in extras] if isinstance(optional, dict) else []
+        names = [item for group in groups for item in _list(group) if isinstance(item, str)]
     gaps = (
         ()
         if project
@@ -100,6 +102,118 @@ def parse_project(text: str, path: str) -> Blueprint:
         line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)
     ]
     return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
+
+
+def read_local_project(folder: str, files: Files) -> Blueprint | None:
+    """Read what `pip install FOLDER` installs besides: `.`, `./server[gpu]`; None if nothing says it.
+
+    setup.py is read, never run: its literal lists of requirements count.
+    """
+    match = re.fullmatch(r"([^\[\]]*)(?:\[([\w,. -]+)\])?", folder)
+    if match is None or "://" in folder:
+        return None
+    extras = [item.strip() for item in (match[2] or "").split(",") if item.strip()]
+    for name in ("pyproject.toml", "setup.cfg", "setup.py"):
+        found = files.find(posixpath.join(match[1] or ".", name))
+        if found is None:
+            continue
+        path, text = found
+        if name == "pyproject.toml":
+            blueprint = _read_pyproject(text, path, extras, files)
+        elif name == "setup.cfg":
+            blueprint = _read_setup_cfg(text, path, extras)
+        else:
+            blueprint = _read_setup_py(text, path, extras)
+        if blueprint is not None:
+            return blueprint
+    return None
+
+
+def _read_pyproject(text: str, path: str, extras: list[str], files: Files) -> Blueprint | None:
+    document = read_toml(text, path)
+    project = document.get("project")
+    if not isinstance(project, dict):
+        return None
+    blueprint = parse_project(text, path, extras)
+    if "dependencies" not in _list(project.get("dynamic")):
+        return blueprint
+    setuptools = _dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
+    names = [setuptools] if isinstance(setuptools, str) else _list(setuptools)
+    found = [file for name in names if (file := files.relative_to(path).find(str(name)))]
+    if not found or len(found) < len(names):
+        return None
+    parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
+    lines = tuple(line for part in parts for line in part.requirements)
+    return replace(blueprint, requirements=(*blueprint.requirements, *lines))
+
+
+def _dig(document: object, *keys: str) -> object:
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def _read_setup_cfg(text: str, path: str, extras: list[str]) -> Blueprint | None:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except (configparser.Error, ValueError):
+        return None
+    stated = parser.get("options", "install_requires", fallback="")
+    wanted = [
+        parser.get("options.extras_require", extra, fallback="")
+        for extra in extras
+        if parser.has_section("options.extras_require")
+    ]
+    if not stated.strip() or "file:" in stated:
+        return None
+    names = [line.strip() for part in (stated, *wanted) for line in part.split("\n")]
+    return _project_of([name for name in names if name], text, path)
+
+
+def _read_setup_py(text: str, path: str, extras: list[str]) -> Blueprint | None:
+    import ast
+
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    values: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            pairs: list[tuple[str | None, ast.expr]] = [(node.targets[0].id, node.value)]
+        elif isinstance(node, ast.Call):
+            pairs = [(item.arg, item.value) for item in node.keywords]
+        else:
+            continue
+        for name, value in pairs:
+            source = value.id if isinstance(value, ast.Name) else ""
+            literal = values.get(source) if source else _literal(value)
+            if name and literal is not None:
+                values[name] = literal
+    stated, optional = values.get("install_requires"), values.get("extras_require")
+    if not isinstance(stated, list):
+        return None
+    groups = [stated, *(optional.get(extra) for extra in extras if isinstance(optional, dict))]
+    names = [item for group in groups for item in _list(group) if isinstance(item, str)]
+    return _project_of(names, text, path)
+
+
+def _literal(node: Any) -> object:
+    import ast
+
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _project_of(names: Iterable[str], text: str, path: str) -> Blueprint:
+    places = Places(text, path)
+    lines = tuple(Line(name, places.of(name)) for name in names)
+    return Blueprint(path, "project file", requirements=lines)
 
 
 def _without_alternatives(blueprint: Blueprint, document: Mapping[str, Any]) -> Blueprint:

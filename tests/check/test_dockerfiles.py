@@ -406,3 +406,37 @@ def test_the_channel_of_pytorch_gives_the_build_that_the_pinned_toolkit_asks_for
 
     assert build("-c pytorch") is True
     assert build("-c conda-forge") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["torch==2.3.1"]\n[project.optional-dependencies]\ngpu = ["cupy-cuda12x"]\n',
+        ),
+        (
+            "setup.cfg",
+            "[options]\ninstall_requires =\n  torch==2.3.1\n[options.extras_require]\ngpu = cupy-cuda12x\n",
+        ),
+        (
+            "setup.py",
+            "R = ['torch==2.3.1']\nsetup(name='x', install_requires=R, extras_require={'gpu': ['cupy-cuda12x']})\n",
+        ),
+    ],
+)
+def test_a_project_of_the_build_context_is_read(name: str, text: str) -> None:
+    (found,) = read_blueprints(
+        f"FROM {CUDA_124}\nCOPY . /app\nWORKDIR /app\nRUN pip install -e .[gpu]\n",
+        "Dockerfile",
+        {name: text}.get,
+    )
+    assert [line.text for line in found.requirements][-2:] == ["torch==2.3.1", "cupy-cuda12x"]
+    assert not found.gaps
+    code = "setup(install_requires=open('r.txt').read().split())\n"
+    (unread,) = read_blueprints(
+        f"FROM {CUDA_124}\nRUN pip install .\n", "Dockerfile", {"setup.py": code}.get
+    )
+    assert [line.text for line in unread.gaps] == [
+        ". is a separate project; its dependencies are not judged."
+    ]
