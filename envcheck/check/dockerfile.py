@@ -582,8 +582,12 @@ def _add_project(
             location,
         )
     try:
-        parse = parse_conda_lock if names[0] in _CONDA_LOCKS else parse_project
-        project = parse(inner[1], inner[0])
+        if names[0] in _CONDA_LOCKS:
+            project = parse_conda_lock(inner[1], inner[0])
+        else:
+            extras = re.findall(r"(?:--extra|--extras|-E)[ =]([\w,. -]+?)(?= -|$)", line)
+            named = [word for each in extras for word in re.split(r"[ ,]+", each) if word]
+            project = parse_project(inner[1], inner[0], named)
     except FileError as error:
         return _with_gap(blueprint, f"{error}.", location)
     lines = tuple(replace(item, command=blueprint.next_command) for item in project.requirements)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from envcheck.actions.extras import needs_extra
@@ -14,7 +15,12 @@ from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.model import RequestError
-from envcheck.model.requirements import find_requirement, name_of, read_requirement
+from envcheck.model.requirements import (
+    evaluate_marker,
+    find_requirement,
+    name_of,
+    read_requirement,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
@@ -75,7 +81,7 @@ def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint
             for number, line in enumerate(text.splitlines(), 1)
             if _PACKAGE.match(line.strip())
         ]
-        numbered = zip(packages, starts, strict=False)
+        numbered = _chosen(list(zip(packages, starts, strict=False)), document, frozenset(extras))
         lines = [
             line
             for package, number in numbered
@@ -102,6 +108,97 @@ def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint
         line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)
     ]
     return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
+
+
+_Numbered = tuple[dict[str, Any], int]
+_EXTRA = re.compile(r"extra (==|!=) '(?:extra-\d+-)?([^']*)'")
+# The Pythons that a lock may be installed with: an edge counts where it holds for one of them.
+_PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
+
+
+def _chosen(
+    numbered: list[_Numbered], document: Mapping[str, Any], extras: frozenset[str]
+) -> list[_Numbered]:
+    """Leave out what the tool does not install: what only extras bring that nobody asks for.
+
+    uv.lock is walked from the project on; poetry.lock marks what is optional.
+    """
+    if any(package.get("optional") is True for package, _ in numbered):
+        named = document.get("extras")
+        lists = [named.get(extra) for extra in extras] if isinstance(named, dict) else []
+        wanted = {item for each in lists for item in _list(each)}
+        return [
+            item
+            for item in numbered
+            if item[0].get("optional") is not True or item[0].get("name") in wanted
+        ]
+    roots = [item for item in numbered if _is_project(item[0])]
+    return _reachable(numbered, roots, extras) if roots else numbered
+
+
+def _is_project(package: Mapping[str, Any]) -> bool:
+    source = package.get("source")
+    return isinstance(source, dict) and not {"virtual", "editable"}.isdisjoint(source)
+
+
+def _reachable(
+    numbered: list[_Numbered], roots: list[_Numbered], extras: frozenset[str]
+) -> list[_Numbered]:
+    by_name: dict[str, list[_Numbered]] = {}
+    for item in numbered:
+        by_name.setdefault(str(item[0].get("name")), []).append(item)
+    chosen = frozenset(f"{root['name']}-{extra}" for root, _ in roots for extra in extras)
+    seen: set[tuple[int, str]] = set()
+    queue = [(root, extra) for root in roots for extra in ("", *extras)]
+    for item, extra in queue:  # grows while it is walked
+        if (item[1], extra) in seen:
+            continue
+        seen.add((item[1], extra))
+        for edge in _edges(item[0], extra):
+            if not _can_hold(str(edge.get("marker", "")), chosen):
+                continue
+            targets = by_name.get(str(edge.get("name")), [])
+            version = edge.get("version")
+            fitting = [target for target in targets if version in {None, target[0].get("version")}]
+            asked = ("", *(str(name) for name in _list(edge.get("extra"))))
+            queue += [(target, name) for target in fitting for name in asked]
+    numbers = {number for number, _ in seen}
+    return [item for item in numbered if item[1] in numbers]
+
+
+def _edges(package: Mapping[str, Any], extra: str) -> list[dict[str, Any]]:
+    if extra:
+        optional = package.get("optional-dependencies")
+        return _tables(optional.get(extra)) if isinstance(optional, dict) else []
+    return _tables(package.get("dependencies"))
+
+
+@lru_cache(maxsize=1 << 14)
+def _can_hold(marker: str, chosen: frozenset[str]) -> bool:
+    """Return whether a marker holds on Linux for one Python, with the extras that are chosen."""
+
+    def decide(match: re.Match[str]) -> str:
+        is_true = (match[2] in chosen) == (match[1] == "==")
+        return "python_version >= '0'" if is_true else "python_version < '0'"
+
+    text = _EXTRA.sub(decide, marker)
+    linux = {
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "platform_machine": "x86_64",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    try:
+        return not text or any(
+            evaluate_marker(
+                text, {**linux, "python_version": python, "python_full_version": f"{python}.9"}
+            )
+            for python in _PYTHONS
+        )
+    except RequestError:
+        return True
 
 
 def read_local_project(folder: str, files: Files) -> Blueprint | None:
@@ -264,6 +361,7 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
     if not isinstance(version, str) or not _NAME.fullmatch(name):
         return  # the project itself, or a folder
     markers = [str(item) for item in _list(package.get("resolution-markers"))]
+    markers = [item for item in markers if "extra ==" not in item and "extra !=" not in item]
     stated = package.get("marker", package.get("markers", ""))
     marker = " or ".join(f"({item})" for item in markers) or (
         stated if isinstance(stated, str) else ""

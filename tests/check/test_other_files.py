@@ -318,3 +318,86 @@ url = "https://download.pytorch.org/whl/cpu"
 """
     (blueprint,) = blueprints(text, "pyproject.toml")
     assert [(line.text, line.index) for line in blueprint.requirements] == [("torch==2.6.0", "")]
+
+
+UV_LOCK = """version = 1
+revision = 3
+conflicts = [[{ package = "app", extra = "cpu" }, { package = "app", extra = "cuda" }]]
+
+[[package]]
+name = "app"
+source = { editable = "." }
+dependencies = [{ name = "lib" }]
+
+[package.optional-dependencies]
+cpu = [{ name = "torch", version = "2.7.1+cpu", marker = "extra == 'extra-3-app-cpu'" }]
+cuda = [
+    { name = "torch", version = "2.7.1+cu128", marker = "extra == 'extra-3-app-cuda'" },
+    { name = "onnxruntime-gpu" },
+]
+
+[[package]]
+name = "lib"
+version = "1.0"
+source = { registry = "https://pypi.org/simple" }
+dependencies = [{ name = "pywin", marker = "sys_platform == 'win32'" }]
+
+[[package]]
+name = "onnxruntime-gpu"
+version = "1.22.0"
+source = { registry = "https://pypi.org/simple" }
+
+[[package]]
+name = "pywin"
+version = "1.0"
+source = { registry = "https://pypi.org/simple" }
+
+[[package]]
+name = "torch"
+version = "2.7.1+cpu"
+source = { registry = "https://download.pytorch.org/whl/cpu" }
+
+[[package]]
+name = "torch"
+version = "2.7.1+cu128"
+source = { registry = "https://download.pytorch.org/whl/cu128" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "locked"),
+    [
+        ("uv sync", ["lib==1.0"]),
+        ("uv sync --extra cpu", ["lib==1.0", "torch==2.7.1+cpu"]),
+        (
+            "uv sync --frozen --extra cuda",
+            ["lib==1.0", "onnxruntime-gpu==1.22.0", "torch==2.7.1+cu128"],
+        ),
+    ],
+)
+def test_extras_and_markers_choose_as_uv_does(command: str, locked: list[str]) -> None:
+    text = f"FROM {CUDA_124}\nCOPY . .\nRUN {command}\n"
+    (found,) = read_blueprints(text, "Dockerfile", {"uv.lock": UV_LOCK}.get)
+    assert [line.text for line in found.requirements] == locked
+    assert not found.gaps
+
+
+def test_what_poetry_locks_as_optional_is_left_out() -> None:
+    text = """[[package]]
+name = "torch"
+version = "2.7.1"
+optional = true
+
+[[package]]
+name = "numpy"
+version = "2.1.0"
+optional = false
+
+[extras]
+gpu = ["torch"]
+"""
+    (bare,) = read_blueprints(text, "poetry.lock", {}.get)
+    assert [line.text for line in bare.requirements] == ["numpy==2.1.0"]
+    steps = f"FROM {CUDA_124}\nRUN poetry install --extras gpu --no-root\n"
+    (asked,) = read_blueprints(steps, "Dockerfile", {"poetry.lock": text}.get)
+    assert [line.text for line in asked.requirements] == ["torch==2.7.1", "numpy==2.1.0"]
