@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from envcheck.actions import InstallPackages
 from envcheck.check.blueprint import Line
 from envcheck.check.environment import Environment, Place, name_of_line, read_line
@@ -80,11 +82,19 @@ def _edit(fix: Remedy, places: list[Place]) -> Remedy:
         line = lines.get(name_of_line(Line(text, "")), next(iter(lines.values())))
         if text != line.text:
             changes.setdefault(line, []).append(text)
-    written = (
-        f"In {line.location}, write `{' '.join(texts)}{index}` in place of `{line.text}`."
-        for line, texts in changes.items()
-    )
+    written = [_write_change(line, f"{' '.join(texts)}{index}") for line, texts in changes.items()]
+    if len(written) == 1:  # the line says it; what the plan says of it would be said twice
+        return replace(fix, summary=written[0], actions=())
     return replace(fix, summary=" ".join((fix.summary, *written)), actions=())
+
+
+def _write_change(line: Line, text: str) -> str:
+    """Say what to write; a lock file is written by its tool alone."""
+    file = line.location.rpartition(":")[0]
+    if re.search(r"\.lock$|pylock[\w.-]*\.toml$|conda-lock\.ya?ml$", file):
+        stated = line.text.partition(" ;")[0]
+        return f"Ask for `{text}` in the project and lock it again: {line.location} has `{stated}`."
+    return f"In {line.location}, write `{text}` in place of `{line.text}`."
 
 
 def _compile_elsewhere(
