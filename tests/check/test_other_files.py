@@ -396,7 +396,7 @@ optional = false
 [extras]
 gpu = ["torch"]
 """
-    (bare,) = read_blueprints(text, "poetry.lock", {}.get)
+    (bare,) = read_blueprints(text, "poetry.lock", lambda _: None)
     assert [line.text for line in bare.requirements] == ["numpy==2.1.0"]
     steps = f"FROM {CUDA_124}\nRUN poetry install --extras gpu --no-root\n"
     (asked,) = read_blueprints(steps, "Dockerfile", {"poetry.lock": text}.get)
