@@ -258,6 +258,8 @@ class JointPlan:
             return ()
         steps = [step for step in own.values() if step.resolves[0] == finding.id]
         steps = [step for step in steps if not isinstance(step.action, AskPerson)]
+        if finding.fix is not None:  # another finding of this id has steps of its own
+            steps = [step for step in steps if step.action in finding.fix.actions] or steps
         if (
             self._fix_command
             and not finding.caused_by
@@ -405,16 +407,12 @@ def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
 
 def _count_checks(report: Report, hidden: int) -> str:
     """Count the checks and what they found; what follows from another finding is no problem of its own."""
-    worst: dict[str, str] = {}
-    for item in report.findings:
-        if item.caused_by is not None:
-            continue
-        state = _finding_state(item)
-        worst[item.id] = min(state, worst.get(item.id, state), key=_WORST_FIRST.index)
+    roots = [item for item in report.findings if item.caused_by is None]
+    states = [_finding_state(item) for item in roots]
     named = ((BROKEN, "problem"), (WARNED, "warning"), (UNREAD, "undetermined check"))
     counts = []
     for state, name in named:
-        count = list(worst.values()).count(state)
+        count = states.count(state)
         if count:
             counts.append(f"{count} {name}{'s' if count > 1 else ''}")
     checks = len(report.checked)

@@ -90,17 +90,25 @@ def _write_failure(
 
 
 def _shorten(cause: Finding) -> str:
-    """Return the first sentence of a finding's message, or what its id means where that is long."""
+    """Return the first sentence of a message, its first clause, or what the id means in general."""
     first = re.split(r"(?<=[\w)'\"`])\. (?=[A-Z])", cause.message)[0].rstrip(".")
-    return first if len(first) <= _LONGEST else catalogue()[cause.id].headline.rstrip(".")
+    plain = re.sub(r" \([^()]*\)", "", first)
+    for text in (first, plain, plain.partition(": ")[0]):
+        if len(text) <= _LONGEST:
+            return text
+    return catalogue()[cause.id].headline.rstrip(".")
 
 
 def _name_subject(context: Context, builds: tuple[Build, ...], cause: Finding) -> str:
     """Name the package that a cause stops, or all frameworks; "" where there is none."""
+    concerned = tuple(
+        item
+        for item in builds
+        if item.framework == cause.about.framework or f"import {item.framework}" in cause.message
+    )
     package = context.distributions.get(cause.about.distribution)
-    if package is not None:
+    if package is not None and not concerned:
         return f"{package.name} {package.version}"
-    concerned = tuple(item for item in builds if item.framework == cause.about.framework)
     return _name_builds(context, concerned or builds)
 
 
