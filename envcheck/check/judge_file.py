@@ -176,7 +176,7 @@ def _headline(report: Report, path: str, unchecked: str, environment: Environmen
     """Say no more than a file can show: that an environment works is seen when it runs."""
     work = "GPU deep learning" if report.goal == "gpu" else "deep learning on the CPU"
     if report.verdict == INCOMPATIBLE:
-        return f"What {path} builds does not work for {work}."
+        return f"{path}: {report.headline}"
     if report.verdict == UNDETERMINED and environment.holds_framework:
         return f"{path} does not show whether its build works for {work}."
     if report.verdict == UNDETERMINED:
