@@ -14,7 +14,7 @@ from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
 from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.hardware import UnsetVisibleDevices
 from envcheck.model.fixes.packages import RestoreRequirements
-from envcheck.model.fixes.paths import RemoveFromLibraryPath, UnsetToolkitVariable
+from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import Build, installed_builds, supports_python
 from envcheck.rules.described_machine import Description, with_hardware
@@ -27,7 +27,7 @@ _OF_IMAGE = frozenset({
     "toolkit-wrong-version",
 })  # fmt: skip
 _CPU_BUILD = "framework-cpu-build"
-_OF_VARIABLES = (RemoveFromLibraryPath, UnsetToolkitVariable, UnsetVisibleDevices, ChangeVariable)
+_OF_VARIABLES = (ChangeVariable, RemoveFromLibraryPath, UnsetVisibleDevices)
 
 
 def with_file_remedy(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 
-from envcheck.actions import SetVariables, UnsetVariable
+from envcheck.actions import SetVariables
 from envcheck.model import Remedy
 from envcheck.model.fixes.paths import (
     AddToLibraryPath,
     BuildWithToolkit,
     RemoveFromLibraryPath,
-    UnsetToolkitVariable,
     UseInstalledToolkit,
 )
 from envcheck.remedies import writes
@@ -83,10 +82,3 @@ def build_with_toolkit(situation: Situation, fix: BuildWithToolkit) -> Remedy:
         return Remedy(summary)
     steps = (point_at_toolkit(fix.root, compiles=True),)
     return Remedy(summary, (*steps, find_setting(fix.instead_of)) if fix.instead_of else steps)
-
-
-@writes(UnsetToolkitVariable)
-def unset_toolkit_variable(_: Situation, fix: UnsetToolkitVariable) -> Remedy:
-    """Unset the variable in this shell, and show the line that sets it."""
-    summary = f"Unset {fix.name}, or set it to a CUDA Toolkit that is installed."
-    return Remedy(summary, (UnsetVariable(fix.name, PROGRAM_SHELL), find_setting(fix.name)))

@@ -25,11 +25,11 @@ from envcheck.model import (
     is_older,
     numbers,
 )
+from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.paths import (
     AddToLibraryPath,
     BuildWithToolkit,
     RemoveFromLibraryPath,
-    UnsetToolkitVariable,
 )
 from envcheck.model.fixes.toolkit import (
     InstallLibdevice,
@@ -451,7 +451,12 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
             f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
         )
         evidence = context.seen("toolkits.cuda_home")
-        yield incompatible(message, (evidence,), severity=WARNING, cure=UnsetToolkitVariable(name))
+        yield incompatible(
+            message,
+            (evidence,),
+            severity=WARNING,
+            cure=ChangeVariable(name, "the folder of a CUDA Toolkit that is installed"),
+        )
 
 
 def _mixed_installs(context: Context) -> Iterator[Finding]:

@@ -10,9 +10,10 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.model import Facts, Fix, Remedy
+from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.frameworks import ChooseFramework
 from envcheck.model.fixes.libraries import InstallCudnn, InstallOlderCudnn
-from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UnsetToolkitVariable
+from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath
 from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.remedies import write_fix
 from envcheck.remedies.paths import is_plain_path
@@ -202,7 +203,7 @@ def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
             "/usr/local/cuda-12.1",
             "export CUDA_HOME=/usr/local/cuda-12.4 PATH=",
         ),
-        (UnsetToolkitVariable("CUDA_HOME"), "CUDA_HOME", "unset CUDA_HOME"),
+        (ChangeVariable("CUDA_HOME"), "CUDA_HOME", "unset CUDA_HOME"),
     ],
 )
 def test_paths_of_two_toolkits_are_set_and_the_line_that_sets_them_is_shown(

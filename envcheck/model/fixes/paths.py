@@ -42,10 +42,3 @@ class BuildWithToolkit(Fix):
     root: str
     instead_of: str = ""  # the root of the one that is found now
     torch_cuda: str = ""  # the CUDA of torch, where that is the reason
-
-
-@dataclass
-class UnsetToolkitVariable(Fix):
-    """Unset a variable that names no toolkit."""
-
-    name: str
