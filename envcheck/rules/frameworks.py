@@ -172,8 +172,8 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             *_duplicate_evidence(context, module),
         )
         works = _does_last_work(context, rivals) and _is_goal_met(context, rivals)
-        if works and len({item.version for item in rivals}) == 1:
-            # one release under two names: nothing fails until one of them is removed
+        if works and context.goal == "cpu" and len({item.version for item in rivals}) == 1:
+            # one release under two names: on a CPU nothing fails until one of them is removed
             yield Finding("framework-duplicate-dists", COMPATIBLE, NOTE, message, evidence)
             continue
         yield incompatible(
