@@ -26,6 +26,7 @@ PROJECT, NOTHING, OWN, ACTIVE = (
     "its own",
     "the active one",
 )
+ASKING = "`python -m envcheck`"  # by which a person names the Python
 DOCTOR = ("doctor", "--format", "json", "--no-snapshot")
 
 
@@ -131,7 +132,8 @@ def ways(place: Place) -> Iterator[tuple[str, tuple[str, ...], str]]:
     base = str(Path(os.path.realpath(sys.executable)))
     place.run("pipx", "uninstall", "envcheck-gpu")
     place.run(base, "-m", "pip", "install", "-q", "--user", "--break-system-packages", wheel)
-    yield "`pip install --user`", (base, "-m", "envcheck"), OWN
+    yield "`pip install --user`", (f"{home}/.local/bin/envcheck",), OWN
+    yield ASKING, (base, "-m", "envcheck"), OWN
 
 
 def judged(place: Place, command: tuple[str, ...], folder: str, **variables: str) -> str:
@@ -153,11 +155,13 @@ def judged(place: Place, command: tuple[str, ...], folder: str, **variables: str
 def rows(place: Place) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each way with what was judged and what is meant, place by place."""
     for name, command, outside in ways(place):
-        meant = [("project", PROJECT), ("project/sub", PROJECT), ("outside", outside)]
+        project = OWN if name == ASKING else PROJECT
+        meant = [("project", project), ("project/sub", project), ("outside", outside)]
         found = [(judged(place, command, folder), wanted) for folder, wanted in meant]
         if not name.startswith("`uv run"):  # which activates the project's own
             active = {"VIRTUAL_ENV": str(place.root / "active")}
-            found.append((judged(place, command, "project", **active), ACTIVE))
+            wanted = OWN if name == ASKING else ACTIVE
+            found.append((judged(place, command, "project", **active), wanted))
         yield name, found
 
 

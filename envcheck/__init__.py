@@ -61,6 +61,9 @@ __all__ = [
 ]
 
 
+_ASKING = ("check", "diff", "doctor", "explain", "plan", "snapshot")  # they may read this machine
+
+
 class _Package(ModuleType):
     """A package whose functions keep their names beside a subpackage of the same name.
 
@@ -73,7 +76,7 @@ class _Package(ModuleType):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from envcheck import api
 
-        return getattr(api, name)
+        return api.as_program(getattr(api, name)) if name in _ASKING else getattr(api, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in __all__:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from contextvars import ContextVar
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
@@ -66,6 +68,34 @@ Requirements: TypeAlias = "str | Sequence[str]"  # PEP 508, without URL: "torch>
 Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
 Saved: TypeAlias = "Snapshot | Path"  # a snapshot, or the file of one
 OnImport: TypeAlias = "Callable[[Report, str, int, int], None]"
+
+
+# Who calls: the command line, a program in its own Python (`import envcheck`), an agent, whose words
+# may be those of a repository.
+COMMAND, PROGRAM, AGENT = "command", "program", "agent"
+ASKED_BY: ContextVar[str] = ContextVar("asked_by", default=COMMAND)
+
+
+def as_program(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as a program calls it: the Python that asks is the one that is meant."""
+
+    @wraps(work)
+    def ask(*words: object, **named: object) -> Any:
+        before = ASKED_BY.set(PROGRAM)
+        try:
+            return work(*words, **named)
+        finally:
+            ASKED_BY.reset(before)
+
+    return ask
+
+
+def is_about_this_python() -> bool:
+    """Return whether the Python that asks is meant: a program's own, or that of `python -m envcheck`."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_module = getattr(spec, "name", "") == "envcheck.__main__"
+    asker = ASKED_BY.get()
+    return asker == PROGRAM or (asker == COMMAND and is_module)
 
 
 class Result:
@@ -360,8 +390,8 @@ def snapshot(*, python: Path = "", env: Path = "") -> Snapshot:
     """Read this machine: its driver, GPUs, libraries, and one Python environment.
 
     `python` names an interpreter, `env` a venv or conda environment by folder or name; without
-    either, the active environment or the project's is read. The snapshot holds no user names, home
-    folders or credentials.
+    either, the Python that asks is read. The snapshot holds no user names, home folders or
+    credentials.
     """
     return read_machine(os.fspath(python), os.fspath(env))
 
@@ -659,13 +689,19 @@ def load_matrix(file: Path | None = None) -> Matrix:
 
 
 def read_machine(
-    python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False
+    python: str,
+    env: str,
+    without: Collection[str] = (),
+    *,
+    without_packages: bool = False,
+    is_found: bool = False,
 ) -> Snapshot:
     """Read this machine without the probes named in `without`.
 
     Raises UserError for an unknown --python or --env.
 
-    `without_packages`: read the interpreter but not its packages.
+    `without_packages`: read the interpreter but not its packages. `is_found`: nobody named `env`,
+    so that nothing of it may be run.
     """
     from envcheck.probes.collection import collect_here  # a saved machine needs no probes: 9 ms
 
@@ -674,7 +710,12 @@ def read_machine(
             raise UserError(f"{option} {value!r}: no file has such a name.")
     if python and env:
         raise UserError("--python and --env exclude each other: choose one of them.")
-    found = collect_here(python, env, without, without_packages=without_packages)
+    options = {
+        "without_packages": without_packages,
+        "asks": is_about_this_python(),
+        "is_found": is_found or ASKED_BY.get() == AGENT,
+    }
+    found = collect_here(python, env, without, **options)
     executable = found.facts.python.executable
     # A probe that crashed or had no time is not the user's error: the report says it.
     failed = isinstance(executable, Unknown) and executable.why in ("crashed", "timeout")

@@ -6,6 +6,7 @@ Resume, undo, or remove what is kept.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from envcheck.cli.smoke import SmokeOptions, run_session
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.host.file_changes import measure_tree
 from envcheck.host.local import LocalHost
+from envcheck.host.paths import type_path
 from envcheck.install.installation import InstallPlan, InstallRequest, plan_installation
 from envcheck.install.journal import STARTED, Journal
 from envcheck.install.places import DEFAULT_FOLDERS, Place, find_place, find_resumable, place_of
@@ -56,7 +58,7 @@ from envcheck.model import (
 )
 from envcheck.plan.build import verdict_on
 from envcheck.plan.requests import check_folder
-from envcheck.probes.environment_choice import find_project_environment
+from envcheck.probes.environment_choice import find_project_environment, is_trusted
 from envcheck.render.plan import plan_document, render_install_json
 from envcheck.smoke.findings import headline_of, verdict_of
 
@@ -75,10 +77,18 @@ def run_installation(
     asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool
 ) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
+    is_named = bool(asked.folder)
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
     place = place_of(asked.folder)
     doctor = api.make_doctor(asked.expect, matrix=matrix)
+    if not is_named and place.is_taken and not is_trusted(LocalHost(), str(place.folder)):
+        if not output.dry_run:
+            raise UserError(
+                f"nothing was changed: {asked.folder} was found here, and envcheck did not make it:"
+                f" name it with --env {type_path(asked.folder)}."
+            )
+        doctor = replace(doctor, read=partial(api.read_machine, is_found=True))
     with before_any_change(place):
         settle_earlier(place, InstallProgress(0, quiet=output.quiet), dry_run=output.dry_run)
         with common.slow_programs():

@@ -90,6 +90,7 @@ def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[...
         limiter[:] = limiter or [anyio.CapacityLimiter(_AT_ONCE)]
         try:
             _check_sizes(arguments)
+            api.ASKED_BY.set(api.AGENT)  # in this call's context alone
             with anyio.fail_after(_SECONDS):
                 work = functools.partial(answer, **arguments)
                 found = await anyio.to_thread.run_sync(
@@ -196,7 +197,7 @@ def doctor(
     The verdict, what is wrong, why, and what to type.
 
     env: the name of a conda environment, or a folder below the current one; without it, the active
-    environment or the project's .venv. Its Python is started, and none of its packages. expect:
+    environment or the project's .venv. It is read from its files, and nothing of it is run. expect:
     what must work, auto, gpu or cpu. requirements: releases to judge too, installed or not, such as
     torch>=2.4. snapshot: a saved machine, a .json file below the current folder. as_json: the JSON
     document in place of the text.

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.frameworks import identities
 from envcheck.frameworks.packages import read_installation
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
+from envcheck.host.paths import type_path
 from envcheck.host.process import interrupt_on_signal, start_thread
 from envcheck.host.protocol import Host
 from envcheck.model import (
@@ -302,7 +304,10 @@ class _PythonAnswer:
     """The answer of the Python to test, read in a thread."""
 
     def __init__(self, host: LocalHost, wanted: SmokeOptions) -> None:
-        self._host, self._selection = host, PythonSelection(python=wanted.python, env=wanted.env)
+        self._host = host
+        self._selection = PythonSelection(
+            wanted.python, wanted.env, asks=api.is_about_this_python()
+        )
         self._answers: list[PythonChoice] = []
         self._thread = start_thread(self._ask)
 
@@ -324,6 +329,10 @@ def _inspect(host: Host, chosen: PythonChoice, *, named: bool) -> Inspected:
     Where no framework can be tested in it, our own, which serves for the driver.
     """
     answer = dict(chosen.answer.value or {})
+    if chosen.is_found:
+        folder = type_path(str(answer.get("prefix", "")))
+        reason = f"{folder} was found here, and nobody named it: envcheck smoke --env {folder}"
+        return Inspected(sys.executable, (), host.system, reason)
     version = str(answer.get("version", ""))
     if chosen.executable.value is None or not version:
         return Inspected(

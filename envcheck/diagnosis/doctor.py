@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envcheck.diagnosis import diagnose, with_steps
+from envcheck.host.paths import shorten_path
 from envcheck.model import (
     ERROR,
     IMPORT,
@@ -66,10 +67,10 @@ class Doctor:
 
         `inspected` are the options that say what was looked at, `only` limits the rules to some finding ids.
         """
-        context, exists = (
-            Context(machine.facts, self.matrix, self.target),
-            os.path.lexists if is_here else None,
-        )
+        context = Context(machine.facts, self.matrix, self.target)
+        exists = os.path.lexists if is_here else None
+        if is_here and machine.facts.python.is_found and not inspected:
+            inspected = ("--env", shorten_path(machine.facts.python.prefix.value or ""))
         if self.gate is None:
             report = diagnose(context, only, inspected=inspected, exists=exists)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from envcheck.model import (
@@ -19,6 +20,7 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     OtherGpu,
+    PythonFacts,
     ToolkitInstall,
     Unknown,
 )
@@ -30,9 +32,9 @@ _REASONS = {
     "VIRTUAL_ENV": "the active environment (VIRTUAL_ENV)",
     "CONDA_PREFIX": "the active environment (CONDA_PREFIX)",
     "uv run": "the environment that `uv run` extends for this command",
-    "UV_PROJECT_ENVIRONMENT": "the project's environment (UV_PROJECT_ENVIRONMENT)",
-    ".venv": "the .venv of this project",
-    ".pixi": "the default pixi environment of this project",
+    "kernel": "of the notebook's kernel",
+    "asking": "the Python that asks",
+    "folder": "the environment in this folder",
     "own": (
         "the Python that runs envcheck: no other environment is active or belongs to this folder"
     ),
@@ -40,6 +42,18 @@ _REASONS = {
     "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
 }
 _SYSTEMS = {"darwin": "macOS", "windows": "Windows", "linux": "Linux"}
+_NAMED = "found by {}"  # what else leads to an environment: .venv, Poetry, .pdm-python ...
+_PROBLEMS = {
+    "": "{named} means {path}, too",
+    "gone": "{named} names {path}, which is not there",
+    "no-python": "{path} is not judged: its Python is gone",
+    "no-settings": "{path} is not judged: it has no pyvenv.cfg",
+    "empty": "{path} is not judged: the file is empty",
+    "denied": "{path} is not judged: it cannot be read",
+    "not-made": "{named} has made no environment yet ({path})",
+    "not-installed": ".python-version asks for {path}, and no such Python was found",
+    "another-version": ".python-version asks for Python {path}",
+}
 LEFT_TO_RUN = "decided when it runs"  # of what a file builds
 _NO_ENVIRONMENT = (
     "none to judge: no environment is active or belongs to this folder, and none is on PATH"
@@ -190,20 +204,30 @@ def _format_compilers(facts: Facts) -> str:
 
 def _format_python(facts: Facts) -> str:
     python = facts.python
-    broken = ""
+    others = "".join(f". {text}" for text in _describe_others(python))
     if python.broken_environment:
-        broken = f". {_describe_lost_python(python.broken_environment)}"
+        others = f". {_describe_lost_python(python.broken_environment)}{others}"
     if python.chosen_by == NO_ENVIRONMENT:
-        return _NO_ENVIRONMENT + broken
+        alike = [item.path for item in python.others if not item.problem]
+        if alike:
+            return f"none was judged: {' and '.join(alike)} fit alike; name one with --env"
+        return _NO_ENVIRONMENT + others
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
     kind = f" ({python.kind.value})" if python.kind.value is not None else ""
-    reason = ""
-    if python.chosen_by in _REASONS:
-        reason = f", {_REASONS[python.chosen_by]}"
+    named = _REASONS.get(python.chosen_by) or _NAMED.format(python.chosen_by)
+    reason = f", {named}" if python.chosen_by else ""
     if python.version == AT_RUN:
         return LEFT_TO_RUN
-    return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{broken}"
+    return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}{others}"
+
+
+def _describe_others(python: PythonFacts) -> Iterator[str]:
+    """Say what else may be meant, and what names an environment in vain."""
+    for item in python.others:
+        if item.path != python.broken_environment:
+            named = "this folder" if item.named_by == "folder" else item.named_by
+            yield _PROBLEMS[item.problem].format(path=item.path, named=named)
 
 
 def _describe_lost_python(folder: str) -> str:
@@ -231,7 +255,7 @@ def _format_imports(facts: Facts) -> list[tuple[str, str]]:
     if isinstance(tests, Known):
         return [("Imports", ", ".join(map(_format_import, tests.value)))]
     if isinstance(tests, Unknown) and tests.why == "denied":
-        return [("Imports", f"not tried: {tests.detail}")]
+        return [("Imports", f"not imported: {tests.detail}")]
     return []
 
 

@@ -91,6 +91,8 @@ def read_status(path: str) -> Fact[FileStatus]:
         owner=f"{result.st_uid}:{result.st_gid}",
         readable=os.access(path, os.R_OK),
         writable=os.access(path, os.W_OK),
+        inode=result.st_ino,
+        changed=result.st_ctime,
     )
     return Known(status, Source("file", path, f"{status.mode} {status.owner}"))
 
@@ -100,8 +102,8 @@ def get_file_kind(mode: int) -> str:
     return next((name for test, name in _KINDS if test(mode)), "file of an unknown kind")
 
 
-# a user namespace shows unmapped owners as nobody
-_TRUSTED_OWNERS = ("0", "root", "65534", "nobody")
+_ROOT, _NOBODY = ("0", "root"), ("65534", "nobody")
+_EVERY_USER = "4294967295"  # length of the map of the namespace that a machine starts with
 
 
 def find_trust_problem(host: Host, path: str) -> Optional[str]:
@@ -111,23 +113,26 @@ def find_trust_problem(host: Host, path: str) -> Optional[str]:
     """
     if host.system == "windows" or not host.system_facts().get("is_root"):
         return None
+    # a user namespace, as of a rootless container, shows owners that it does not know as nobody
+    users = (host.read_text("/proc/self/uid_map").value or _EVERY_USER).split()
+    trusted = _ROOT if users[-1] == _EVERY_USER else _ROOT + _NOBODY
     real = host.real_path(path)
     place = real.value or path
     while True:
-        status = host.status(place)
+        status = host.status(place).value
         problem = None
-        if status.value is not None:
-            problem = _find_change_right(place, status.value)
+        if status is not None:
+            problem = _find_change_right(place, status, trusted)
         if problem or place == os.path.dirname(place):
             return problem
         place = os.path.dirname(place)
 
 
-def _find_change_right(path: str, status: FileStatus) -> Optional[str]:
+def _find_change_right(path: str, status: FileStatus, trusted: Tuple[str, ...]) -> Optional[str]:
     is_sticky = status.kind == "folder" and status.mode[-1:] in ("t", "T")
     if status.mode[8:9] == "w" and not is_sticky:
         return f"{path} is writable by every user"
     owner = status.owner.split(":")[0]
-    if owner in _TRUSTED_OWNERS:
+    if owner in trusted:
         return None
     return f"{path} belongs to another user (uid {owner})"

@@ -93,10 +93,9 @@ class LocalHost:
 
     def system_facts(self) -> Mapping[str, Any]:
         """Return what the C library and the kernel report about this machine."""
-        facts: Dict[str, Any] = {
-            **_read_kernel_names(),
-            "is_root": hasattr(os, "geteuid") and os.geteuid() == 0,
-        }
+        facts: Dict[str, Any] = _read_kernel_names()
+        _add(facts, "uid", lambda: os.geteuid())  # noqa: PLW0108 - Windows has none
+        facts["is_root"] = facts.get("uid") == 0
         _add(facts, "libc", lambda: os.confstr("CS_GNU_LIBC_VERSION"))
         _add(
             facts, "memory_bytes", lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -220,14 +219,16 @@ class LocalHost:
         left = self._deadline - time.monotonic()
         if left <= 0.05:
             return Unknown("timeout", "no time is left for external programs", (" ".join(argv),))
-        program = argv[0]
+        program = argv[0] if os.path.isabs(argv[0]) else os.path.abspath(argv[0])
         problem = None
         if program != sys.executable:
             problem = files.find_trust_problem(self, program)
         if problem:
             return Unknown("denied", f"not run as root: {problem}", (program,))
+        variables = {**os.environ, "LC_ALL": "C", **environment}
+        # not in the working folder: an empty entry of LD_LIBRARY_PATH would load what lies there
         return run_program(
-            argv, min(timeout * self._patience, left), {**os.environ, "LC_ALL": "C", **environment}
+            [program, *argv[1:]], min(timeout * self._patience, left), variables, os.sep
         )
 
     def _ask(
@@ -275,14 +276,13 @@ def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
 
 
 def _list_path_folders() -> List[str]:
-    """List the existing folders of PATH; a job system may add thousands that do not exist."""
+    """List the existing folders of PATH; a job system may add thousands that do not exist.
+
+    An empty or relative entry is the working folder, which may hold any program: nothing there is
+    run.
+    """
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    # an empty or relative entry starts at the current folder
-    if not all(map(os.path.isabs, folders)):
-        with contextlib.suppress(FileNotFoundError):
-            current = os.getcwd()
-            folders = [os.path.join(current, folder) for folder in folders]
-    return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
+    return [path for path in dict.fromkeys(folders) if os.path.isabs(path) and os.path.isdir(path)]
 
 
 def _run_in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping[str, Any]]:

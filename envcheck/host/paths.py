@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+import os
+import re
+import shlex
+from typing import List, Sequence, Tuple, TypeVar
 
 from envcheck.host.protocol import Host
+from envcheck.model import Absent, Fact, Unknown
+
+T = TypeVar("T")
 
 
 def join_path(host: Host, *parts: str) -> str:
@@ -45,3 +51,33 @@ def get_multiarch_triple(host: Host) -> str:
     """Return Debian's name for the library folder of this architecture: x86_64-linux-gnu."""
     machine = str(host.system_facts().get("machine", "x86_64"))
     return "{}-linux-gnu".format({"arm64": "aarch64", "i686": "i386"}.get(machine, machine))
+
+
+def or_unmounted(host: Host, fact: Fact[T], mount: str) -> Fact[T]:
+    """Return what is absent from /proc or /sys as unknown where that is not mounted.
+
+    Every Linux has both, but in a chroot, or while an image is built: there, nothing tells whether
+    what a file in them would state is so.
+    """
+    if not isinstance(fact, Absent) or host.system != "linux" or list_names(host, mount):
+        return fact
+    return Unknown("failed", f"{mount} is not mounted (a chroot?)", fact.tried or (mount,))
+
+
+def expand_path(path: str) -> str:
+    """Return the path on this machine that a redacted one stands for."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME") or "$USER"
+    return os.path.expanduser(path.replace("$USER", name))
+
+
+def shorten_path(path: str) -> str:
+    """Write a folder of this machine as it is seen from the working folder: .venv, ~/other/env."""
+    here = os.path.join(os.getcwd(), "")
+    full = expand_path(path)
+    return full[len(here) :] if full.startswith(here) else path
+
+
+def type_path(path: str) -> str:
+    """Write a folder of this machine for a shell, which expands no ~ in quotes."""
+    short = shorten_path(path)
+    return short if re.match(r"[\w./~+-]+$", short) else shlex.quote(expand_path(short))

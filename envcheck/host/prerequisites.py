@@ -27,10 +27,12 @@ if importlib.machinery.PathFinder.find_spec('venv'):
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
-    """Return the path of a program on PATH, "" without one."""
+    """Return the path of a program in an absolute folder of PATH, "" without one."""
     import shutil  # with its archive formats 3 ms
 
-    return shutil.which(name, path=environment.get("PATH", os.defpath)) or ""
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    found = shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
+    return found if os.path.isabs(found) else ""  # Windows looks in the working folder first
 
 
 def find_python(minor: str, environment: Mapping[str, str]) -> str:

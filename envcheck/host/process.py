@@ -58,13 +58,14 @@ _GRACE = 0.3  # seconds to reap a killed process; the kernel keeps one that is s
 
 
 def run_program(
-    argv: Sequence[str], timeout: float, environment: Mapping[str, str]
+    argv: Sequence[str], timeout: float, environment: Mapping[str, str], folder: str = ""
 ) -> Fact[Completed]:
     """Run `argv` without shell or standard input for `timeout` seconds; capture its output."""
     command = " ".join(argv)
+    options = {"cwd": folder} if folder else {}
     try:
         with start_process(
-            argv, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            argv, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
         ) as process:
             return _capture_output(process, argv, timeout)
     except InterruptedError as error:

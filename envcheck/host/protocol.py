@@ -31,6 +31,8 @@ class FileStatus:
     owner: str  # "0:44", user and group; "root:video" in some recordings
     readable: bool
     writable: bool
+    inode: int = 0
+    changed: float = 0.0  # when its content or its rights last were, which nobody can set
 
 
 @dataclass
@@ -132,7 +134,7 @@ class Host(Protocol):
         """Read the loader's cache: soname to paths in the loader's order, for this architecture."""
 
     def system_facts(self) -> Mapping[str, Any]:
-        """Return the system's cells: machine, kernel, libc, memory, folder and CPU flags.
+        """Return the system's cells: machine, kernel, libc, uid, memory, folder and CPU flags.
 
         libc is "glibc 2.36", folder the current one; only Windows has cpu_flags. Values the system
         lacks are left out.

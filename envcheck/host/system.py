@@ -39,6 +39,16 @@ def has_sse42() -> bool:
     return parse_sse42(_read_file("/proc/cpuinfo", 1 << 16))
 
 
+def has_avx() -> bool:
+    """Return whether this processor is known to have AVX."""
+    if os.name == "nt":
+        return "avx" in read_windows_cpu_features()
+    return (
+        re.search(r"^flags\s*:.* avx ", _read_file("/proc/cpuinfo", 1 << 16), re.MULTILINE)
+        is not None
+    )
+
+
 def parse_sse42(cpuinfo: str) -> bool:
     r"""Parse the first processor of /proc/cpuinfo.
 

@@ -14,6 +14,7 @@ from envcheck.actions import (
 )
 from envcheck.diagnosis.doctor import Diagnosis, Doctor, find_changeable_environment
 from envcheck.diagnosis.repair import INTERRUPTED, environment_steps, is_repairable, new_environment
+from envcheck.host.paths import type_path
 from envcheck.host.prerequisites import find_python
 from envcheck.install.installers import (
     find_substitutes,
@@ -101,6 +102,9 @@ def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
     """Have the doctor judge an environment, by its real imports too, and plan its steps."""
     diagnosis = doctor.examine(asked.python, asked.env, is_proven=True)
     folder, reason = find_changeable_environment(diagnosis.context.facts)
+    if diagnosis.context.facts.python.is_found and not asked.dry_run:
+        shown = type_path(diagnosis.context.facts.python.prefix.value or "")
+        folder, reason = "", f"{shown} was found here: name it with `envcheck fix --env {shown}`"
     if not folder:
         raise UserError(f"nothing was changed: {reason}.")
     place = place_of(folder)

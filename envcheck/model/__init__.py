@@ -86,6 +86,7 @@ from envcheck.model.machine import (
     LibraryLookup,
     LinkFault,
     MigDevice,
+    OtherEnvironment,
     OtherGpu,
     ProcessInfo,
     ProcessScan,

@@ -7,6 +7,7 @@ from typing import Optional, Tuple
 from envcheck.model.actions import Action, Step
 from envcheck.model.facts import Source
 from envcheck.model.fixes import NOBODY, About, Fix
+from envcheck.model.machine import OtherEnvironment
 from envcheck.model.records import dataclass
 
 COMPATIBLE = "compatible"
@@ -88,6 +89,7 @@ class Judged:
     # its prefix, "" if that is unknown; None where there was none to judge
     environment: Optional[str] = None
     chosen_by: str = ""  # see PythonFacts.chosen_by
+    others: Tuple[OtherEnvironment, ...] = ()  # see PythonFacts.others
 
 
 @dataclass

@@ -320,7 +320,7 @@ class JupyterKernel:
     python: str
 
 
-# chosen_by where the only Python is that of an environment made for envcheck alone
+# chosen_by where no environment is judged: none is anybody's, or several are meant alike
 NO_ENVIRONMENT = "none"
 
 
@@ -333,6 +333,17 @@ class UnknownWord:
     package: str  # jaxlib
     release: str
     file: str  # which holds all that the release has
+
+
+@dataclass
+class OtherEnvironment:
+    """An environment that may be meant, too, or what names one that cannot be judged."""
+
+    path: str  # its folder; for .python-version what the file asks for
+    named_by: str  # as PythonFacts.chosen_by
+    # why it cannot be judged; "" where it can: gone, no-python, no-settings (no pyvenv.cfg),
+    # empty (the file that should name it), not-made, not-installed, another-version
+    problem: str = ""
 
 
 @dataclass
@@ -367,9 +378,13 @@ class PythonFacts:
     """The inspected interpreter and the packages installed for it."""
 
     executable: Fact[str] = NOT_STATED
-    # option, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), UV_PROJECT_ENVIRONMENT, .venv,
-    # .pixi, own, base (conda's), PATH, none; "" where nobody chose
+    # option, asking, kernel, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), own, base
+    # (conda's), PATH, none; else the file or the tool whose convention leads to it: .venv, Poetry,
+    # .pdm-python ... (probes/project_environments.py); "" where nobody chose
     chosen_by: str = ""
+    # merely found in or for the working folder: read from its files, and nothing of it was run
+    is_found: bool = False
+    others: Tuple[OtherEnvironment, ...] = ()
     # folder of an environment that was meant before it, and whose Python is gone
     broken_environment: str = ""
     version: Fact[str] = NOT_STATED  # 3.11.7

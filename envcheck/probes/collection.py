@@ -90,11 +90,9 @@ def collect(
     return Snapshot(SCHEMA_VERSION, __version__, name, taken_at, redactor.redact(facts))
 
 
-def collect_here(
-    python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False
-) -> Snapshot:
-    """Read this machine with the Python that is named, as `collect` does."""
-    return collect(LocalHost(), PythonSelection(python, env, without_packages), without)
+def collect_here(python: str, env: str, without: Collection[str] = (), **options: bool) -> Snapshot:
+    """Read this machine with the Python that is named, as `collect` does; `options` are of PythonSelection."""
+    return collect(LocalHost(), PythonSelection(python, env, **options), without)
 
 
 def _run_probes(

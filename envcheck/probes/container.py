@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, List, Optional, Tuple
 
+from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
@@ -44,7 +45,7 @@ def detect_container(host: Host) -> Fact[str]:
         if isinstance(fact, Unknown):
             unread = unread or fact
         tried.append(place)
-    return unread or Absent(tuple(tried))
+    return unread or or_unmounted(host, Absent(tuple(tried)), "/proc")
 
 
 def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:

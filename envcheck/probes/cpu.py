@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Tuple
 
+from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
@@ -27,14 +28,12 @@ def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
     if host.system == "windows":
         return _read_windows_cpu(host)
     text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
-    if isinstance(text, Absent):
-        unread = Unknown(
-            "failed", f"{_CPUINFO} does not exist: /proc is not mounted (a chroot?)", (_CPUINFO,)
-        )
+    fields = parse_cpuinfo(text.value or "")
+    if not fields:
+        unread = or_unmounted(host, text, "/proc")
+        if not isinstance(unread, Unknown):
+            unread = Unknown("failed", f"{_CPUINFO} is missing or empty", (_CPUINFO,))
         return unread, unread
-    if isinstance(text, Unknown):
-        return text, text
-    fields = parse_cpuinfo(text.value)
     name = next(
         (fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), ""
     )

@@ -108,8 +108,12 @@ def _read_installation(
     bus: Fact[Tuple[PciDevice, ...]] = scan_pci(host) if host.system == "linux" else _NO_TRACE
     nodes, dkms = read_device_nodes(host), read_dkms(host)
     traces = (kernel.version, smi.path, nodes, dkms, host.status(WSL_DEVICE))
+    # what could not be read may be one
     has_trace = (
-        libraries.is_any_found or bool(bus.value) or any(fact.value is not None for fact in traces)
+        libraries.is_any_found
+        or bool(bus.value)
+        or isinstance(bus, Unknown)
+        or not all(isinstance(fact, Absent) for fact in traces)
     )
     packages: Fact[Mapping[str, str]] = read_packages(host) if has_trace else _NO_TRACE
     module_file: Fact[str] = (

@@ -1,25 +1,32 @@
-"""Choose the Python environment that a person means, in the order that uv, Poetry, PyCharm, VS Code and pixi follow.
+"""Choose the Python environment that a person means, in the order that uv, Poetry, PDM, VS Code and pixi follow.
 
-Options, the active environment, UV_PROJECT_ENVIRONMENT, the project's .venv, its .pixi/envs/default, the Python that
-runs this program, conda's base, the first Python on PATH. An environment that was made for this program alone (by
-`uvx`, `uv tool`, `uv run --with`, pipx) is nobody's: it is recognised by what it holds, wherever it lies.
+An option, the Python that asks, a notebook's kernel, what PDM saved, the active environment, then those of the
+project: UV_PROJECT_ENVIRONMENT, what the settings of its tools name, its .venv, what its managers keep elsewhere, any
+other folder that is an environment. After that the Python that runs this program, conda's base, the first Python on
+PATH. An environment that was made for this program alone (by `uvx`, `uv tool`, `uv run --with`, pipx) is nobody's: it
+is recognised by what it holds, wherever it lies.
+
+What was merely found is read from its files: a repository may hold any program as .venv/bin/python.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from envcheck.frameworks import framework_of
-from envcheck.host.paths import list_names
+from envcheck.host.paths import list_folders_in, list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
     NO_ENVIRONMENT,
     Absent,
     Fact,
     Known,
+    OtherEnvironment,
     Source,
+    Unknown,
     canonical_name,
     dataclass,
     replace,
@@ -32,8 +39,30 @@ _TOOL_FILES = ("uv-receipt.toml", "pipx_metadata.json")
 _OVERLAY = "_uv_ephemeral_overlay.pth"  # what `uv run --with` lays over an environment
 _EXTENDED = "extends-environment"  # key of pyvenv.cfg: the environment below
 _CACHE_BUCKET = re.compile(r"(.+)/(?:archive|builds|environments)-v\d+/[^/]+$")  # of uv's cache
-_PROJECT_FOLDERS = (".venv", ".pixi/envs/default")
 _REPOSITORIES = (".git", ".hg")
+_VENV, _PDM, _FOLDER, _UV = ".venv", ".pdm-python", "folder", "UV_PROJECT_ENVIRONMENT"
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "uv run", "kernel")
+_FEW = 200  # folders beside each other that are looked into
+# names that tools give a meaning: where a folder has none, project_environments is not loaded
+_SIGNS = frozenset(
+    (
+        ".direnv",
+        ".pdm-python",
+        ".pixi",
+        ".python-version",
+        ".venv",
+        ".vscode",
+        "Pipfile",
+        "environment.yaml",
+        "environment.yml",
+        "hatch.toml",
+        "pdm.lock",
+        "poetry.lock",
+        "pyproject.toml",
+        "pyrightconfig.json",
+        "ty.toml",
+    )
+)
 
 
 @dataclass
@@ -43,6 +72,8 @@ class PythonSelection:
     python: str = ""
     env: str = ""
     without_packages: bool = False  # a plan creates a new environment
+    asks: bool = False  # a program asks from its own Python: that one is meant
+    is_found: bool = False  # `env` was not named by a person: it is read from its files
 
 
 @dataclass
@@ -53,6 +84,8 @@ class PythonChoice:
     answer: Fact[Mapping[str, Any]]
     chosen_by: str  # see PythonFacts.chosen_by
     broken_environment: str = ""  # see PythonFacts.broken_environment
+    is_found: bool = False  # see PythonFacts.is_found
+    others: Tuple[OtherEnvironment, ...] = ()  # see PythonFacts.others
 
 
 def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
@@ -61,25 +94,67 @@ def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
     if selection.python:
         return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
     if selection.env:
-        return _query_python(
-            host, _find_environment_python(host, selection.env), "option", arguments
-        )
-    broken = ""
-    for folder, chosen_by in (*_list_active(host), *_list_project_environments(host)):
-        python = _find_python_in(host, folder)
-        if isinstance(python, Known):
-            return replace(
-                _query_python(host, python, chosen_by, arguments), broken_environment=broken
-            )
-        broken = broken or (folder if _has_lost_its_python(host, folder) else "")
-    return replace(_choose_without_environment(host, arguments), broken_environment=broken)
+        python = _find_environment_python(host, selection.env)
+        query = _read_found if selection.is_found else _query_python
+        return query(host, python, "option", arguments)
+    meant = _list_meant(host)
+    choice = _choose_asking(host, arguments) if selection.asks else None
+    choice = choice or _choose_meant(host, meant, arguments)
+    choice = choice or _choose_without_environment(host, arguments)
+    return _with_others(host, choice, meant)
 
 
-def _has_lost_its_python(host: Host, folder: str) -> bool:
-    """Tell whether a folder is an environment whose Python is gone; one that cannot be read counts as there."""
-    if not _is_venv(host, folder) and not _is_conda(host, folder):
-        return False
-    return all(isinstance(host.status(path), Absent) for path in _list_python_paths(host, folder))
+def _choose_asking(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
+    answer = host.ask("interpreter_info", *arguments)
+    return PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "asking")
+
+
+def _choose_meant(
+    host: Host, meant: List[OtherEnvironment], arguments: Tuple[str, ...]
+) -> Optional[PythonChoice]:
+    """Choose the first environment that a person means; none where several folders are meant alike."""
+    usable = [item for item in meant if not item.problem]
+    if not usable:
+        return None
+    first = usable[0]
+    alike = [item for item in usable if item.named_by == _FOLDER]
+    if first.named_by == _FOLDER and len(alike) > 1:
+        answer = host.ask("interpreter_info", *arguments)
+        tried = tuple(item.path for item in alike)
+        return PythonChoice(Absent(tried), answer, NO_ENVIRONMENT)
+    is_found = not is_trusted(host, first.path, first.named_by)
+    query = _read_found if is_found else _query_python
+    return query(host, _find_python_in(host, first.path), first.named_by, arguments)
+
+
+def _with_others(host: Host, choice: PythonChoice, meant: List[OtherEnvironment]) -> PythonChoice:
+    """Add what else may be meant to a choice, and what names an environment that is not there."""
+    answer = choice.answer.value or {}
+    prefix = str(answer.get("prefix", "")) if choice.chosen_by != NO_ENVIRONMENT else ""
+    real = host.real_path(prefix).value or prefix
+    others = [item for item in meant if (host.real_path(item.path).value or item.path) != real]
+    if choice.chosen_by not in ("asking", "own", "base", "PATH", NO_ENVIRONMENT):
+        others = [item for item in others if item.problem != "not-made"]
+    others += _find_version_problem(host, str(answer.get("version", "")))
+    first = next((place for place, item in enumerate(meant) if not item.problem), len(meant))
+    lost = (item.path for item in meant[:first] if item.problem == "no-python")
+    broken = "" if choice.chosen_by == "asking" else next(lost, "")
+    return replace(choice, others=tuple(others), broken_environment=broken)
+
+
+def _find_version_problem(host: Host, version: str) -> Iterator[OtherEnvironment]:
+    """Yield what the nearest .python-version asks for, where that is not what is judged."""
+    for folder, names in _list_projects(host):
+        if ".python-version" not in names:
+            continue
+        from envcheck.probes.version_managers import find_managed, parse_wanted
+
+        text = host.read_text(f"{folder}/.python-version").value or ""
+        wanted = parse_wanted(text, ".python-version")
+        if version and wanted[:1].isdigit() and not f"{version}.".startswith(f"{wanted}."):
+            problem = "another-version" if find_managed(host, wanted) else "not-installed"
+            yield OtherEnvironment(wanted, ".python-version", problem)
+        return
 
 
 def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
@@ -108,6 +183,55 @@ def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> Pytho
     )
 
 
+# What is meant, and where it is looked for.
+
+
+def _list_meant(host: Host) -> List[OtherEnvironment]:
+    """List the environments that may be meant, the first first, each once, and what names one in vain."""
+    projects = list(_list_projects(host))
+    found: Dict[str, OtherEnvironment] = {}
+    sources = (
+        _list_kernel(host),
+        _list_saved(host, projects),
+        ((folder, named, "") for folder, named in _list_active(host)),
+        _list_of_projects(host, projects),
+    )
+    for source in sources:
+        for path, named_by, problem in source:
+            real = host.real_path(path).value or path
+            if real not in found:
+                found[real] = OtherEnvironment(
+                    path, named_by, problem or _find_problem(host, path, named_by)
+                )
+    return list(found.values())
+
+
+def _find_problem(host: Host, folder: str, named_by: str) -> str:
+    """Return why an environment cannot be judged; one that is active needs no pyvenv.cfg."""
+    if named_by not in _ACTIVE and not _is_venv(host, folder) and not _is_conda(host, folder):
+        return "gone" if isinstance(host.status(folder), Absent) else "no-settings"
+    if isinstance(_find_python_in(host, folder), Known):
+        return ""
+    if isinstance(host.status(folder), Absent):
+        return "gone"
+    paths = _list_python_paths(host, folder)
+    return "no-python" if all(isinstance(host.status(path), Absent) for path in paths) else "denied"
+
+
+def _list_kernel(host: Host) -> Iterator[Tuple[str, str, str]]:
+    """Yield the environment of the notebook's kernel that this program was started from, as by `!envcheck doctor`."""
+    if not host.environment().get("JPY_PARENT_PID"):
+        return
+    process = "self"
+    for _ in range(4):  # a shell or two stand between
+        words = (host.read_text(f"/proc/{process}/cmdline").value or "").split("\0")
+        if any("ipykernel" in word for word in words[1:]):
+            yield posixpath.dirname(posixpath.dirname(words[0])), "kernel", ""
+            return
+        status = (host.read_text(f"/proc/{process}/stat").value or "").rpartition(")")[2].split()
+        process = status[1] if len(status) > 1 else ""
+
+
 def _list_active(host: Host) -> Iterator[Tuple[str, str]]:
     """Yield the active environments; conda's base, which many shells activate for ever, is no choice of a person."""
     environment = host.environment()
@@ -127,37 +251,127 @@ def _has_stale_environment(host: Host) -> bool:
     return any(chosen_by != "uv run" for _, chosen_by in _list_active(host))
 
 
+def is_trusted(host: Host, folder: str, named_by: str = "") -> bool:
+    """Return whether code of an environment may run unasked: it is active, asks itself, or envcheck has made it."""
+    named = host.environment().get(_UV, "")
+    if named_by in _ACTIVE or (named_by == _UV and posixpath.isabs(named)):
+        return True
+    real = host.real_path(folder).value or folder
+    own = host.ask("interpreter_info", "without-packages").value or {}
+    mine = [str(own.get("prefix", "")), *(path for path, _ in _list_active(host))]
+    if real in [host.real_path(path).value for path in mine if path]:
+        return True
+    return _is_made_here(host, real)
+
+
+def _is_made_here(host: Host, folder: str) -> bool:
+    """Return whether this person's `envcheck install` made an environment, by the journal beside it.
+
+    A repository can hold a journal, but cannot know the number of the folder, nor when its own file is written.
+    """
+    parent, name = posixpath.split(folder)
+    state = f"{parent}/.envcheck-{name}"
+    journals = [each for each in list_names(host, state) if each.endswith(".jsonl")]
+    path = f"{state}/{max(journals)}" if journals else ""
+    own, written = host.status(folder).value, host.status(path).value if path else None
+    if own is None or written is None:
+        return False
+    user = str(host.system_facts().get("uid", "0"))
+    if {each.owner.split(":")[0] for each in (own, written)} != {user}:
+        return False
+    lines = (host.read_text(path).value or "").splitlines()
+    times = {
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(written.changed + shift))
+        for shift in range(-2, 3)
+    }
+    installed = next((line for line in reversed(lines) if '"event": "installed"' in line), "")
+    is_last = re.search(r'"at": "([^"]+)"', lines[-1]) if lines else None
+    return (
+        f'"inode": {own.inode}}}' in installed and is_last is not None and is_last.group(1) in times
+    )
+
+
 def find_project_environment(host: Host) -> str:
     """Return the venv of the project around the working directory, the nearest; "" without one."""
-    return next((path for path, _ in _list_project_environments(host) if _is_venv(host, path)), "")
+    for path, named_by, _ in _list_of_projects(host, list(_list_projects(host))):
+        if named_by in (_VENV, _UV) and _is_venv(host, path):
+            return path
+    return ""
 
 
-def _list_project_environments(host: Host) -> Iterator[Tuple[str, str]]:
-    """Yield the environments of the project around the working directory, the nearest first."""
-    folders = list(_list_project_folders(host))
-    named = host.environment().get("UV_PROJECT_ENVIRONMENT", "")
-    for folder in folders if named else ():
-        yield posixpath.join(folder, named), "UV_PROJECT_ENVIRONMENT"
-    for folder in folders:
-        for name in _PROJECT_FOLDERS:
-            path = posixpath.join(folder, name)
-            if _is_venv(host, path) or _is_conda(host, path):
-                yield path, name.partition("/")[0]
+Projects = List[Tuple[str, Tuple[str, ...]]]  # folders with the names in them
 
 
-def _list_project_folders(host: Host) -> Iterator[str]:
-    """Yield the working directory and its parents up to the root of the repository.
+def _list_saved(host: Host, projects: Projects) -> Iterator[Tuple[str, str, str]]:
+    for folder, names in projects:
+        if _PDM in names:
+            from envcheck.probes.project_environments import find_saved, read_project
+
+            saved = find_saved(read_project(host, folder, names))
+            if saved and (_is_venv(host, saved) or _is_conda(host, saved)):
+                yield saved, _PDM, ""
+            return
+
+
+def _list_of_projects(host: Host, projects: Projects) -> Iterator[Tuple[str, str, str]]:
+    """Yield the environments of the project around the working directory, the nearest folder's first."""
+    named = host.environment().get(_UV, "")
+    for folder, names in projects if named else ():
+        if "pyproject.toml" in names:
+            yield posixpath.join(folder, named), _UV, ""
+            break
+    for place, (folder, names) in enumerate(projects):
+        path, pixi = f"{folder}/.venv", f"{folder}/.pixi/envs/default"
+        usual = path if not isinstance(host.status(path), Absent) else ""
+        project = None
+        if not _SIGNS.isdisjoint(names):
+            from envcheck.probes import project_environments as tools
+
+            project = tools.read_project(host, folder, names)
+            yield from tools.list_before_usual(project)
+            if usual and not isinstance(host.list_folder(usual), Known):
+                yield tools.read_venv_file(project)
+                usual = ""
+        if usual:
+            yield usual, _VENV, ""
+        if _is_conda(host, pixi):
+            yield pixi, ".pixi", ""
+        if project is not None:
+            yield from tools.list_after_usual(project)
+        if place == 0 or not set(names).isdisjoint(_REPOSITORIES):
+            yield from _list_other_folders(host, folder, names)
+
+
+def _list_other_folders(
+    host: Host, folder: str, names: Tuple[str, ...]
+) -> Iterator[Tuple[str, str, str]]:
+    """Yield the folders that are virtual environments, and those of conda that are named so."""
+    likely = [name for name in names if not name.startswith(".") or "env" in name]
+    likely = sorted(likely, key=lambda name: "env" not in name)[:_FEW]
+    for name in likely:
+        path = f"{folder}/{name}"
+        is_conda = "env" in name and _is_conda(host, path)
+        if (
+            name != _VENV
+            and (is_conda or _is_venv(host, path))
+            and not is_tool_environment(host, path)
+        ):
+            yield path, _FOLDER, ""
+
+
+def _list_projects(host: Host) -> Iterator[Tuple[str, Tuple[str, ...]]]:
+    """Yield the working directory and its parents up to the root of the repository, each with its names.
 
     Without a repository the walk ends at the home folder, and before a folder that anybody may
     write to.
     """
-    folder = str(host.system_facts().get("folder", "")).replace("\\", "/")
+    folder = str(host.system_facts().get("folder", "")).replace("\\", "/").rstrip("/")
     home = host.environment().get("HOME", "").rstrip("/")
     first = True
     while folder.strip("/"):
         if not first and _is_open_to_all(host, folder):
             return
-        yield folder
+        yield folder, list_names(host, folder)
         if folder == home or any(
             not isinstance(host.status(f"{folder}/{name}"), Absent) for name in _REPOSITORIES
         ):
@@ -286,6 +500,19 @@ def _query_python(
     return PythonChoice(_get_executable(answer, python), answer, chosen_by)
 
 
+def _read_found(
+    host: Host, python: Fact[str], chosen_by: str, arguments: Tuple[str, ...]
+) -> PythonChoice:
+    """Read an environment that nobody named from its files; its Python is not started."""
+    if not isinstance(python, Known):
+        return PythonChoice(python, python, chosen_by, is_found=True)
+    prefix = posixpath.dirname(python.value)
+    if posixpath.basename(prefix) in ("bin", "Scripts"):
+        prefix = posixpath.dirname(prefix)
+    answer = host.ask("interpreter_info", *(arguments or ("",)), prefix)
+    return PythonChoice(python, answer, chosen_by, is_found=True)
+
+
 def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
     # A shim on PATH starts another file, which only the interpreter knows.
     path = str(answer.value.get("executable", "")) if isinstance(answer, Known) else ""
@@ -296,17 +523,30 @@ def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fa
 
 def _find_named_python(host: Host, name: str) -> Fact[str]:
     if "/" not in name and "\\" not in name:
-        return host.find_program(name)
+        found = host.find_program(name)
+        return _start_of(host, found.value) or found if found.value is not None else found
     status = host.status(name)
     if isinstance(status, Known) and status.value.kind == "folder":
         return _find_python_in(host, name)
     return Known(name, Source("file", name)) if isinstance(status, Known) else status
 
 
+def _start_of(host: Host, python: str) -> Optional[Known[str]]:
+    """Return the Python that a program on PATH starts; None for a shim that leads to none."""
+    if posixpath.basename(posixpath.dirname(python)) != "shims":
+        return Known(python, Source("file", python))
+    from envcheck.probes.version_managers import resolve_shim  # few have one first on PATH
+
+    real, _ = resolve_shim(host, python)
+    return Known(real, Source("file", python)) if real else None
+
+
 def _find_environment_python(host: Host, name: str) -> Fact[str]:
     """Find the Python of an environment by its folder, or of a conda environment by its name."""
+    from envcheck.probes.project_environments import list_conda_folders  # few name one
+
     tried: List[str] = []
-    for folder in (name, *(_list_conda_folders(host, name) if "/" not in name else ())):
+    for folder in (name, *(list_conda_folders(host, name) if "/" not in name else ())):
         python = _find_python_in(host, folder)
         if isinstance(python, Known):
             return python
@@ -331,47 +571,25 @@ def _list_python_paths(host: Host, folder: str) -> List[str]:
     return [posixpath.join(folder, name) for name in names]
 
 
-def _list_conda_folders(host: Host, name: str) -> Iterator[str]:
-    """Yield the folders of a conda environment: beside the active one, below conda's root, in conda's list."""
-    environment = host.environment()
-    prefix = environment.get("CONDA_PREFIX", "")
-    roots = [environment.get(variable, "") for variable in ("CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
-    executable = environment.get("CONDA_EXE", "")  # <root>/bin/conda
-    roots.append(posixpath.dirname(posixpath.dirname(executable)))
-    if prefix:
-        yield (
-            posixpath.join(posixpath.dirname(prefix), name)
-            if "/envs/" in prefix
-            else f"{prefix}/envs/{name}"
-        )
-    for root in filter(None, roots):
-        yield root if name == "base" else f"{root}/envs/{name}"
-    listed = (
-        host.read_text(
-            posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt")
-        ).value
-        or ""
-    )
-    yield from (
-        line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name
-    )
-
-
 def _find_python_on_path(host: Host, own: str) -> Fact[str]:
-    """Find the first Python on PATH that belongs to no tool and not to the prefix `own`."""
+    """Find the first Python on PATH that belongs to no tool and not to the prefix `own`.
+
+    An entry that is no absolute path is no property of the machine: it may hold any program.
+    """
     names: Tuple[str, ...] = ("python",) if host.system == "windows" else ("python3", "python")
-    facts = [host.find_program(name) for name in names]
-    first = next((fact for fact in facts if isinstance(fact, Known)), facts[0])
-    if not isinstance(first, Known) or not _is_ours(host, first.value, own):
-        return first
-    separator = ";" if host.system == "windows" else ":"
-    for folder in host.environment().get("PATH", "").split(separator):
+    suffix = ".exe" if host.system == "windows" else ""
+    denied: List[Fact[str]] = []
+    for folder in list_folders_in(host, "PATH"):
         for name in names:
-            path = posixpath.join(folder, name + (".exe" if host.system == "windows" else ""))
-            status = host.status(path).value if posixpath.isabs(path) or ":" in path else None
-            if status is not None and "x" in status.mode and not _is_ours(host, path, own):
-                return Known(path, Source("file", path))
-    return Absent(tuple(f"{name} on PATH" for name in names))
+            path = posixpath.join(folder, name + suffix)
+            status = host.status(path).value
+            if status is not None and status.kind == "file" and "x" in status.mode:
+                started = _start_of(host, path)
+                if started is not None and not _is_ours(host, started.value, own):
+                    return started
+            elif status is not None and status.kind == "file":
+                denied.append(Unknown("denied", f"{path} is not executable", (path,)))
+    return denied[0] if denied else Absent(tuple(f"{name} on PATH" for name in names))
 
 
 def _is_ours(host: Host, python: str, own: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.known_variables import keep_known_variables
+from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown
 from envcheck.probes.container import detect_container
@@ -146,7 +147,9 @@ def read_jetson_release(host: Host, machine: str) -> Fact[str]:
         return Unknown(
             "failed", f"{model.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL)
         )
-    return text if isinstance(text, Unknown) else Absent((_TEGRA, _MODEL))
+    if isinstance(text, Unknown):
+        return text
+    return or_unmounted(host, Absent((_TEGRA, _MODEL)), "/proc")
 
 
 def parse_tegra_release(text: str) -> Optional[str]:
@@ -168,7 +171,7 @@ def read_secure_boot(host: Host) -> Fact[bool]:
         return Unknown("failed", "envcheck reads it only on Linux")
     data = host.read_bytes(_EFI, 16)
     if not isinstance(data, Known):
-        return data
+        return or_unmounted(host, data, "/sys")
     if len(data.value) < 5:  # four bytes of attributes, then the value
         return Unknown("unparsable", f"{_EFI} has {len(data.value)} bytes", (_EFI,))
     return Known(data.value[4] == 1, Source("file", _EFI, f"value {data.value[4]}"))
@@ -179,7 +182,11 @@ def read_shm_size(host: Host) -> Fact[int]:
     if host.system != "linux":
         return Absent((_SHM,))
     text = host.read_text("/proc/mounts")
-    return parse_shm_size(text.value) if isinstance(text, Known) else text
+    if not isinstance(text, Known):
+        return or_unmounted(host, text, "/proc")
+    if not text.value.strip():
+        return Unknown("failed", "/proc/mounts is empty", ("/proc/mounts",))
+    return parse_shm_size(text.value)
 
 
 def parse_shm_size(mounts: str) -> Fact[int]:

@@ -26,6 +26,7 @@ from envcheck.host.limits import (
     Limits,
     run_with_limits,
 )
+from envcheck.host.paths import expand_path, type_path
 from envcheck.host.protocol import Host
 from envcheck.host.system import read_available_memory
 from envcheck.model import (
@@ -51,7 +52,6 @@ from envcheck.probes.installed_files import hash_content
 _PRINTED = 12000  # characters kept of what a failed import prints; its end says why
 _LOG_LIMIT = 16 << 20  # bytes of a log
 _LEAST = 0.3  # seconds, below which no import is begun
-_FOUND_HERE = (".venv", ".pixi")  # of PythonFacts.chosen_by: nobody named or activated it
 _FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGXCPU")
 
 Watch = Callable[[str, int, int], None]  # what is imported now, how many were, of how many
@@ -92,23 +92,14 @@ def find_reason_not_to_import(host: Host, python: PythonFacts) -> str:
     """Return why code of an environment is not run unasked, "" where it may be."""
     if not isinstance(python.executable, Known) or not isinstance(python.distributions, Known):
         return "no environment was read"
-    if python.chosen_by in _FOUND_HERE:
-        return (
-            "found here, and nobody named it: envcheck doctor --env"
-            f" {python.prefix.value or '.venv'}"
-        )
+    if python.is_found:
+        return f"found here; envcheck doctor --env {type_path(python.prefix.value or '')}"
     places = {item.location for item in python.distributions.value if item.location} | {
         python.executable.value
     }
     problems = (find_trust_problem(host, expand_path(place)) for place in sorted(places))
     problem = next(filter(None, problems), "")
     return f"root runs no code that others may change: {problem}" if problem else ""
-
-
-def expand_path(path: str) -> str:
-    """Return the path on this machine that a redacted one stands for."""
-    name = os.environ.get("USER") or os.environ.get("LOGNAME") or "$USER"
-    return os.path.expanduser(path.replace("$USER", name))
 
 
 def collect_imports(

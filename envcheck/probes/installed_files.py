@@ -7,7 +7,7 @@ import hashlib
 import posixpath
 import re
 import struct
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.frameworks import (
     companions,
@@ -28,6 +28,7 @@ from envcheck.model import (
     Known,
     Source,
     Unknown,
+    major_minor,
 )
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
@@ -47,13 +48,22 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
         return Absent((f"distributions {', '.join(distribution_names())}",))
     if any("metadata" not in entry for entry in checked):
         return NOT_STATED
-    folders = _Folders(host)
+    folders, compiler = _Folders(host), _find_compiler(host, answer)
     faults: List[FileFault] = []
     for entry in checked:
-        faults += _find_faults(host, folders, entry, answer["executable"])
+        faults += _find_faults(host, folders, entry, compiler)
     if not faults and folders.unreadable is not None:
         return folders.unreadable
     return Known(tuple(faults), Source("file", str(checked[0]["location"])))
+
+
+def _find_compiler(host: Host, answer: Mapping[str, Any]) -> Optional[str]:
+    """Return the Python that compiles what is installed; None where it is not ours to start, and ours is another."""
+    if not answer.get("is_found"):
+        return str(answer["executable"])
+    own = host.ask("interpreter_info", "without-packages").value or {}
+    is_alike = major_minor(str(own.get("version", ""))) == major_minor(answer["version"])
+    return "" if is_alike else None
 
 
 def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -131,7 +141,7 @@ class _Folders:
 
 
 def _find_faults(
-    host: Host, folders: _Folders, entry: Mapping[str, Any], python: str
+    host: Host, folders: _Folders, entry: Mapping[str, Any], python: Optional[str]
 ) -> List[FileFault]:
     location = entry["location"]
     record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
@@ -173,25 +183,30 @@ def _find_faults(
 
 
 def _find_cut_off(
-    host: Host, location: str, smaller: Sequence[str], python: str
+    host: Host, location: str, smaller: Sequence[str], python: Optional[str]
 ) -> Iterator[Tuple[str, str]]:
     """Find the files that do not compile or break off, among those smaller than listed.
 
     The others may have been edited.
     """
     paths = {posixpath.join(location, path): path for path in smaller}
-    answer = None
-    if paths:
-        answer = host.ask("syntax_errors", *paths, python=python).value
-    broken = set((answer or {}).get("paths", ()))
+    broken = _list_garbled(host, paths, python)
     for path, name in paths.items():
         text = host.read_text(path).value if path not in broken else None
         if path in broken or (text and not text.endswith("\n")):
             yield name, "truncated" if path in broken else "shortened"
 
 
+def _list_garbled(host: Host, paths: Iterable[str], python: Optional[str]) -> Set[str]:
+    """List the files that do not compile; none where nothing may compile them."""
+    if not paths or python is None:
+        return set()
+    answer = host.ask("syntax_errors", *paths, python=python).value or {}
+    return set(answer.get("paths", ()))
+
+
 def _find_changed(
-    host: Host, location: str, changed: Sequence[str], record: str, python: str
+    host: Host, location: str, changed: Sequence[str], record: str, python: Optional[str]
 ) -> Iterator[Tuple[str, str]]:
     """Tell the files whose content is no Python from those that hold another text than was installed."""
     others = []
@@ -201,8 +216,7 @@ def _find_changed(
         if listed and content is not None and hash_content(content) != listed[1]:
             others.append(path)
     paths = {posixpath.join(location, path): path for path in others}
-    answer = host.ask("syntax_errors", *paths, python=python).value if paths else None
-    broken = set((answer or {}).get("paths", ()))
+    broken = _list_garbled(host, paths, python)
     for path, name in paths.items():
         yield name, "garbled" if path in broken else "edited"
 

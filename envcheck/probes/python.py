@@ -64,7 +64,12 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     """Choose an interpreter, let it describe itself in isolation, and read its packages."""
     choice = choose_python(host, selection)
     facts = _describe_choice(host, choice, selection)
-    return replace(facts, broken_environment=choice.broken_environment)
+    return replace(
+        facts,
+        broken_environment=choice.broken_environment,
+        is_found=choice.is_found,
+        others=choice.others,
+    )
 
 
 def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelection) -> PythonFacts:

@@ -63,6 +63,7 @@ def _judged_document(report: Report) -> dict[str, Any]:
     return {
         "machine": judged.machine,
         "environment": None if judged.environment is None else python,
+        "others": encode(judged.others),
         "releases": list(report.asked),
         "install": list(typed_words(install, report.system)) if install else None,
     }

@@ -10,6 +10,7 @@ from envcheck.actions import AskPerson, RunEnvcheck, changes_environment
 from envcheck.diagnosis.overview import LEFT_TO_RUN, summarize_machine
 from envcheck.model import (
     CHANGES_NOTHING,
+    COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
     NOTE,
@@ -72,12 +73,15 @@ def describe_report(
     obtained: tuple[Command, ...] = ()
     if report.obtained_by is not None and not quiet:
         obtained = (type_command(report.obtained_by, system),)
+    is_alone = report.judged.machine and report.judged.environment is None and not report.asked
     joint = JointPlan(report, () if verbose else report.fix_command)
     return Document(
         "envcheck",
         report.verdict,
         report.headline,
         f"{report.verdict.upper()}  ",
+        # a machine that is ready, and no environment that was seen to work
+        NOTE if is_alone and report.verdict == COMPATIBLE else "",
         below=obtained,
         counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
         sections=(Section((Machine(tuple(machine)),)),) if machine else (),

@@ -248,6 +248,14 @@ class Context:
             return python.chosen_by != NO_ENVIRONMENT
         return python.kind.value != "system" or not isinstance(python.frameworks, Absent)
 
+    @property
+    def has_rival_environments(self) -> bool:
+        """Whether no environment is judged because several are meant alike."""
+        python = self.facts.python
+        return python.chosen_by == NO_ENVIRONMENT and any(
+            not item.problem for item in python.others
+        )
+
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""
         value: Any = self.facts

@@ -330,6 +330,8 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     """
     ranked = rank_findings(list(findings))
     verdict = _choose_verdict(ranked, checked)
+    if verdict == COMPATIBLE and context.has_rival_environments and not context.names_releases:
+        verdict = UNDETERMINED  # each of them may be the one that fails
     headline = write_headline(verdict, _reported_goal(context), context, ranked)
     requested = tuple(
         _describe_requested(build) for build in target_builds(context) if not build.installed
@@ -412,7 +414,7 @@ def _is_error(finding: Finding) -> bool:
 def _describe_judged(context: Context) -> Judged:
     facts = context.facts.python
     prefix = (facts.prefix.value or "") if context.judges_environment else None
-    return Judged(environment=prefix, chosen_by=facts.chosen_by)
+    return Judged(environment=prefix, chosen_by=facts.chosen_by, others=facts.others)
 
 
 _ASKED = (

@@ -19,7 +19,7 @@ from envcheck.host.limits import (
     run_with_limits,
 )
 from envcheck.host.process import kill_running_programs
-from envcheck.host.system import read_available_memory
+from envcheck.host.system import has_avx, read_available_memory
 from envcheck.model import dataclass, replace
 from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, all_together
 from envcheck.smoke.events import (
@@ -127,6 +127,8 @@ def _report_crashed(check: str, device: str, code: int, log: str) -> Result:
         what = f"signal {-code}" if code < 0 else f"exit status {status}"
     if finding == "os-limit" and check in ("start", "import"):
         finding = ""  # no memory is shared yet: a library that was cut off does the same
+    if finding == "cpu-missing-avx" and has_avx():
+        finding = ""  # another instruction: what ends with one is no proof of which
     return Result(
         check,
         device,

@@ -26,7 +26,7 @@ def envcheck(
     *arguments: str, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "envcheck", *arguments],
+        [sys.executable, "-c", "from envcheck.cli import main; main()", *arguments],
         capture_output=True,
         text=True,
         cwd=cwd or ROOT,
@@ -208,8 +208,8 @@ def test_doctor_needs_no_network() -> None:
         "unshare",
         "-n",
         sys.executable,
-        "-m",
-        "envcheck",
+        "-c",
+        "from envcheck.cli import main; main()",
         "doctor",
         "--format",
         "json",

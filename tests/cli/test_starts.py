@@ -6,6 +6,7 @@ import json
 import os
 import site
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,17 @@ import pytest
 from tests.probes.pythons import make_venv
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+COMMAND = ("-c", "from envcheck.cli import main; main()")  # as the script in bin does
 PROGRAM = "Name: envcheck-gpu\nVersion: 1.0\nRequires-Dist: click\n"
 
 
 def start(
-    tool: Path, folder: Path, *arguments: str, **variables: str
+    tool: Path, folder: Path, *arguments: str, how: Sequence[str] = COMMAND, **variables: str
 ) -> tuple[int, dict[str, Any]]:
     """Run envcheck in a folder with the Python of a tool's environment; PATH holds that environment alone."""
     kept = {name: os.environ[name] for name in ("HOME", "SYSTEMROOT", "LANG") if name in os.environ}
     done = subprocess.run(
-        [tool / "bin/python", "-m", "envcheck", *arguments, "--format", "json", "--no-snapshot"],
+        [tool / "bin/python", *how, *arguments, "--format", "json", "--no-snapshot"],
         cwd=folder,
         env={**kept, "PATH": str(tool / "bin"), **variables},
         capture_output=True,
@@ -84,6 +86,18 @@ def test_the_active_environment_comes_before_that_of_the_project(
         "prefix": str(tmp_path / "active"),
         "chosen_by": "VIRTUAL_ENV",
     }
+
+
+@pytest.mark.needs("posix")
+def test_the_python_that_asks_is_judged(tool: Path, project: Path, tmp_path: Path) -> None:
+    make_venv(project / ".venv")
+    active = str(make_venv(tmp_path / "active").parents[2])
+    program = "import envcheck; print(envcheck.doctor().to_json())"
+    for how in (("-m", "envcheck", "doctor"), ("-c", program)):
+        _, report = start(tool, project, how=how, VIRTUAL_ENV=active)
+        assert report["judged"]["environment"] == {"prefix": str(tool), "chosen_by": "asking"}
+        others = [(item["path"], item["named_by"]) for item in report["judged"]["others"]]
+        assert others == [(active, "VIRTUAL_ENV"), (str(project / ".venv"), ".venv")]
 
 
 @pytest.mark.needs("posix")

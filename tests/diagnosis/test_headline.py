@@ -46,6 +46,7 @@ def test_an_installed_framework_works_here() -> None:
     assert judged(report) == {
         "machine": True,
         "environment": {"prefix": "/v", "chosen_by": ".venv"},
+        "others": [],
         "releases": [],
         "install": None,
     }

@@ -337,6 +337,8 @@ def leaves(kind: Any, path: str = "") -> list[str]:
         elif name not in {
             "python.chosen_by",
             "python.broken_environment",
+            "python.is_found",
+            "python.others",
         }:  # the choice is no fact of the machine
             found.append(name)
     return found

@@ -63,17 +63,14 @@ def test_programs_are_found_in_path_order(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.needs("posix")
 @pytest.mark.parametrize("entry", ["", ".", "sub/.."])
-def test_relative_path_entries_start_from_the_current_folder(
+def test_nothing_is_run_from_a_relative_entry_of_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:
     (tmp_path / "sub").mkdir()
     write_script(tmp_path / "nvcc", "")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"/nowhere:{entry}")
-    found = LocalHost().find_program("nvcc")
-    assert found.value is not None
-    assert Path(found.value).is_absolute()
-    assert Path(found.value).samefile(tmp_path / "nvcc")
+    assert isinstance(LocalHost().find_program("nvcc"), Absent)
 
 
 @pytest.mark.needs("posix")
@@ -110,9 +107,7 @@ def test_a_host_that_has_time_gives_each_program_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[float] = []
-    monkeypatch.setattr(
-        local, "run_program", lambda _argv, seconds, _environment: limits.append(seconds)
-    )
+    monkeypatch.setattr(local, "run_program", lambda _argv, seconds, *_: limits.append(seconds))
     for factor in (1.0, 30.0):
         host = LocalHost(budget=100.0)
         host.extend_limits(factor)

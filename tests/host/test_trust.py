@@ -12,6 +12,7 @@ from envcheck.host.local import LocalHost
 from envcheck.model import Known, Unknown
 from tests.host.ordinary_user import NOBODY, as_ordinary_user
 from tests.host.programs import write_script
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import unknown
 
 
@@ -52,10 +53,23 @@ def test_a_folder_that_others_can_write_makes_its_programs_untrusted(tmp_path: P
 
 
 @pytest.mark.needs("root")
-def test_files_without_a_mapped_owner_are_trusted(tmp_path: Path) -> None:
+def test_nobody_is_another_user(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", "echo hello")
     os.chown(tool, NOBODY, NOBODY)
-    assert find_trust_problem(LocalHost(), tool) is None
+    assert find_trust_problem(LocalHost(), tool) == f"{tool} belongs to another user (uid {NOBODY})"
+    assert not isinstance(LocalHost().run([tool]), Known)
+
+
+@pytest.mark.parametrize(("users", "is_trusted"), [("0 1000 1", True), ("0 0 4294967295", False)])
+def test_a_user_namespace_shows_owners_that_it_does_not_know_as_nobody(
+    users: str, *, is_trusted: bool
+) -> None:
+    files = {
+        "/usr/bin/nvidia-smi": {"owner": f"{NOBODY}:{NOBODY}"},
+        "/proc/self/uid_map": f"         {users}\n",
+    }
+    host = RecordedHost({"files": files, "system_facts": {"is_root": True}})
+    assert (find_trust_problem(host, "/usr/bin/nvidia-smi") is None) == is_trusted
 
 
 @pytest.mark.needs("posix")

@@ -273,7 +273,9 @@ def test_a_link_to_an_environment_is_followed_there_and_back(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "data/real é"], check=True)
     (here / ".venv").symlink_to("data/real é")
     before = tree_hash(here / "data/real é")
-    assert install("jax", "--installer", "uv", "--yes") == 0
+    with pytest.raises(UserError, match=r"\.venv was found here, and envcheck did not make it"):
+        install("jax", "--installer", "uv", "--yes")
+    assert install("jax", "--installer", "uv", "--yes", "--env", ".venv") == 0
     assert f"{here / 'data/real é'} is the new environment." in capfd.readouterr().err
     assert (here / ".venv").is_symlink()
     assert run(["install", "--rollback", "--yes"]) == 0

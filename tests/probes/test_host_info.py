@@ -75,6 +75,7 @@ def test_a_debian_machine() -> None:
         "/etc/os-release": data("os-release_debian12"),
         "/proc/cpuinfo": data("cpuinfo_x86_64"),
         "/proc/mounts": "tmpfs /dev/shm tmpfs rw,relatime,size=24684096k 0 0\n",
+        "/sys/bus/pci/slots": "",
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6": {"link": "libstdc++.so.6.0.30"},
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30": "ELF",
     }
@@ -119,7 +120,7 @@ def test_a_machine_with_few_facts() -> None:
         assert isinstance(fact, Unknown)
     # a chroot without /proc: nobody knows what the processor lacks
     assert isinstance(facts.cpu_flags, Unknown)
-    assert facts.cpu_flags.detail.startswith("/proc/cpuinfo does not exist")
+    assert facts.cpu_flags.detail == "/proc is not mounted (a chroot?)"
     assert isinstance(facts.glibcxx_version, Absent)
 
 

@@ -280,12 +280,19 @@ def test_the_modules_of_a_distribution(
     assert choose_modules(Distribution(name, "1", modules=modules)) == expected
 
 
-@pytest.mark.parametrize("chosen_by", [".venv", ".pixi"])
-def test_an_environment_that_nobody_named_is_not_run(site: Path, chosen_by: str) -> None:
-    python = collect_here("", str(site.parents[2])).facts.python
+def test_an_environment_that_nobody_named_is_not_run(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = site.parents[2]
+    python = collect_here("", str(folder)).facts.python
     assert find_reason_not_to_import(LocalHost(), python) == ""
-    found = find_reason_not_to_import(LocalHost(), replace(python, chosen_by=chosen_by))
-    assert found.startswith("found here, and nobody named it: envcheck doctor --env ")
+    found = replace(python, is_found=True)
+    monkeypatch.chdir(folder.parent)
+    assert find_reason_not_to_import(LocalHost(), found) == (
+        f"found here; envcheck doctor --env {folder.name}"
+    )
+    monkeypatch.chdir("/")
+    assert find_reason_not_to_import(LocalHost(), found).endswith(f"--env {str(folder)[1:]}")
 
 
 @pytest.mark.needs("root")

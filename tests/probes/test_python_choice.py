@@ -191,6 +191,7 @@ PROJECT = {
     "/repo/.pixi/envs/default/bin/python": "",
     "/repo/.pixi/envs/default/conda-meta/history": "",
     **environment("/repo/built", "torch"),
+    "/repo/pyproject.toml": "",
     **environment("/.venv", "torch"),
     "/repo/.git/HEAD": "",
     "/repo/sub/train.py": "",
@@ -201,6 +202,7 @@ RANKS = {  # in this order; each is judged once those before it are gone
     "UV_PROJECT_ENVIRONMENT": "/repo/built/bin/python",
     ".venv": "/repo/.venv/bin/python",
     ".pixi": "/repo/.pixi/envs/default/bin/python",
+    "folder": "/repo/built/bin/python",
     "own": "/opt/ml/bin/python",
     "base": "/opt/conda/bin/python",
     "PATH": "/usr/bin/python3",
@@ -221,7 +223,8 @@ def test_each_rank_of_the_order_is_judged_where_nothing_better_is_there(rank: in
         "CONDA_EXE": "/opt/conda/bin/conda",
         **({"UV_PROJECT_ENVIRONMENT": "built"} if "UV_PROJECT_ENVIRONMENT" in left else {}),
     }
-    gone = tuple(f"/repo/{name}/" for name in (".venv", ".pixi") if name not in left)
+    places = {".venv": ".venv", ".pixi": ".pixi", "folder": "built"}
+    gone = tuple(f"/repo/{folder}/" for name, folder in places.items() if name not in left)
     files = {path: text for path, text in PROJECT.items() if not path.startswith(gone)}
     own = environment("/opt/ml", *OWN, *(("torch",) if "own" in left else ()))
     others = (

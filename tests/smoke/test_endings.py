@@ -9,6 +9,7 @@ import pytest
 from envcheck import smoke
 from envcheck.host.limits import LimitedRun, Limits
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
+from envcheck.smoke import runner
 from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device
 from envcheck.smoke.events import Result, parse_events
 from envcheck.smoke.findings import with_findings
@@ -18,6 +19,13 @@ from envcheck.smoke.session import Job, Subject, worst
 LIMITS = Limits(30.0, 2 << 30)
 BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')
 DONE = parse_events('{"event": "done"}\n')
+
+
+@pytest.fixture(autouse=True)
+def _processor_without_avx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "has_avx", lambda: False)
+
+
 HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use before the test")
 
 
@@ -54,6 +62,13 @@ def test_an_ending_is_told_at_the_step_it_came_in(
         finding,
     )
     assert words in result.message
+
+
+def test_a_processor_with_avx_does_not_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "has_avx", lambda: True)
+    result = describe_ending(LimitedRun("exited", -4), BEGUN, "", LIMITS)
+    assert result is not None
+    assert (result.outcome, result.finding) == ("crashed", "")
 
 
 def test_a_process_that_came_to_its_end_needs_no_words() -> None:

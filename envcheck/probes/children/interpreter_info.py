@@ -22,50 +22,130 @@ _SHARES = "include-system-site-packages"  # pyvenv.cfg
 _READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not give all modules
 
 
-def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) -> Dict[str, Any]
-    """Describe the running interpreter as after a normal start, with its packages or without."""
-    version = ".".join(str(part) for part in sys.version_info[:3])
+def describe(environ, without_packages="", prefix=""):
+    # type: (Mapping[str, str], str, str) -> Dict[str, Any]
+    """Describe the running interpreter as after a normal start, with its packages or without.
+
+    With a prefix, describe the environment there from its files: nothing of it is run.
+    """
     if sys.version_info[0] < 3:
+        version = ".".join(str(part) for part in sys.version_info[:3])
         return {"executable": sys.executable, "version": version, "implementation": "cpython"}
-    base = sys.base_prefix
+    about = read_environment(prefix) if prefix else describe_this()
+    base, venv, config, library = (about.pop(key) for key in ("base", "venv", "config", "library"))
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
-    venv, config = find_venv(sys.executable)
-    user = find_user_site(environ)
-    enabled = is_user_site_enabled(environ, config)
-    if without_packages:
-        folders = []
-    else:
-        folders = list_site_folders(environ, venv, base, config, user if enabled else "")
+    user, enabled = find_user_site(environ, library), is_user_site_enabled(environ, config)
+    place = (venv, base, library)
+    folders = [] if without_packages else list_site_folders(environ, place, config, user * enabled)
     found = read_distributions(folders)
-    if hasattr(os, "uname"):
-        machine = os.uname()[4]
-    else:
-        machine = environ.get("PROCESSOR_ARCHITECTURE", "")
+    about.update(
+        {
+            "prefix": venv or base,
+            "base_prefix": base,
+            "kind": "venv" if venv else "conda" if conda else "system",
+            "base_is_conda": conda,
+            "user_site": user,
+            "user_site_enabled": enabled,
+            "folders": [{"path": path, "scope": scope} for path, scope in folders],
+            "distributions": found[:LIMIT],
+            "unowned": list_unowned(folders, found)[:LIMIT],
+            "truncated": len(found) > LIMIT,
+        }
+    )
+    return about
+
+
+def describe_this():  # type: () -> Dict[str, Any]
+    """Describe the running interpreter."""
+    machine = get_machine()
+    venv, config = find_venv(sys.executable)
+    managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
     platform = "linux-" + machine
     if sys.platform != "linux":
         platform = __import__("sysconfig").get_platform()
-    system = "conda" if conda else "system"
-    managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
     return {
         "executable": sys.executable or "",
-        "version": version,
+        "version": ".".join(str(part) for part in sys.version_info[:3]),
         "implementation": sys.implementation.name,
         "bits": 64 if sys.maxsize > 2**32 else 32,
         "machine": "i686" if machine == "x86_64" and sys.maxsize < 2**32 else machine,
         "platform": platform,
         "abi": get_abi_tag(),
-        "prefix": venv or base,
-        "base_prefix": base,
-        "kind": "venv" if venv else system,
-        "base_is_conda": conda,
         "externally_managed": not venv and os.path.isfile(managed),
-        "user_site": user,
-        "user_site_enabled": enabled,
-        "folders": [{"path": path, "scope": scope} for path, scope in folders],
-        "distributions": found[:LIMIT],
-        "unowned": list_unowned(folders, found)[:LIMIT],
-        "truncated": len(found) > LIMIT,
+        "base": sys.base_prefix,
+        "venv": venv,
+        "config": config,
+        "library": get_library_name(),
     }
+
+
+def get_machine():  # type: () -> str
+    """Return the architecture of this machine."""
+    return os.uname()[4] if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+_ELF_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64", 0x15: "ppc64le", 0x03: "i686"}
+
+
+def read_environment(prefix):  # type: (str) -> Dict[str, Any]
+    """Describe an environment from its files: pyvenv.cfg, conda-meta, the names in lib, the head of its Python."""
+    windows = os.name == "nt"
+    is_venv = os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
+    config = read_config(prefix) if is_venv else {_SHARES: "true"}
+    home = config.get("home", "")
+    base = (home if windows else os.path.dirname(home.rstrip("/"))) if home else prefix
+    names = [name for name in list_names(os.path.join(prefix, "lib")) if "." in name]
+    libraries = [name for name in names if name.startswith(("python", "pypy"))]
+    stated = config.get("version") or config.get("version_info") or find_conda_version(prefix)
+    library = libraries[-1] if libraries else "python" + ".".join(stated.split(".")[:2])
+    for name in libraries:  # more than one may lie there: the stated version decides
+        if stated and name.rstrip("t").endswith("n" + ".".join(stated.split(".")[:2])):
+            library = name
+    version = ".".join(stated.split("+")[0].split(".")[:3]) or library.rstrip("t").replace(
+        "python", ""
+    ).replace("pypy", "")
+    major, minor = (version.split(".") + ["0"])[:2]
+    pypy, threaded = library.startswith("pypy"), library.endswith("t")
+    paths = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
+    places = [os.path.join(prefix, path) for path in paths]
+    executable = ([path for path in places if os.path.exists(path)] + places)[0]
+    bits, machine = read_elf_head(executable)
+    old = "m" if not pypy and (int(major), int(minor)) < (3, 8) else ""
+    return {
+        "is_found": True,
+        "executable": executable,
+        "version": version,
+        "implementation": "pypy" if pypy else "cpython",
+        "bits": bits,
+        "machine": machine,
+        "platform": "win-amd64" if windows else "linux-" + machine,
+        # PyPy has kept its ABI pp73 since 7.3
+        "abi": ("pypy%s%s_pp73" if pypy else "cp%s%s") % (major, minor) + old + "t" * threaded,
+        "externally_managed": False,
+        "base": base,
+        "venv": prefix if is_venv else "",
+        "config": config,
+        "library": library,
+    }
+
+
+def find_conda_version(prefix):  # type: (str) -> str
+    """Return the version of an environment's Python by conda's record of it: python-3.11.7-h1_0_cpython.json."""
+    names = [name.split("-") for name in list_names(os.path.join(prefix, "conda-meta"))]
+    return ([name[1] for name in names if name[0] == "python" and len(name) > 2] + [""])[0]
+
+
+def read_elf_head(path):  # type: (str) -> Tuple[int, str]
+    """Return bits and architecture of a program; those of this machine where it is no ELF file."""
+    try:
+        with io.open(path if os.path.isfile(path) else os.devnull, "rb") as stream:
+            head = stream.read(20)
+    except OSError:
+        head = b""
+    if len(head) < 20 or head[:4] != b"\x7fELF":
+        return 64, get_machine()
+    code = head[18] | head[19] << 8 if head[5] == 1 else head[19] | head[18] << 8
+    return 32 if head[4] == 1 else 64, _ELF_MACHINES.get(code, get_machine())
 
 
 def get_abi_tag():  # type: () -> str
@@ -85,12 +165,20 @@ def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
     folder = os.path.dirname(os.path.abspath(executable or sys.prefix))
     for path in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(path, "pyvenv.cfg")):
-            pairs = [
-                line.partition("=")
-                for line in read_text(os.path.join(path, "pyvenv.cfg")).splitlines()
-            ]
-            return path, {key.strip().lower(): value.strip().lower() for key, _, value in pairs}
+            return path, read_config(path)
     return "", {_SHARES: "true"}
+
+
+def read_config(prefix):  # type: (str) -> Dict[str, str]
+    r"""Read the pyvenv.cfg of an environment.
+
+    Sample: 'home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.7\n'
+    """
+    lines = read_text(os.path.join(prefix, "pyvenv.cfg")).splitlines()
+    pairs = [line.partition("=") for line in lines]
+    config = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    config[_SHARES] = config.get(_SHARES, "").lower()
+    return config
 
 
 def is_user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[str, str]) -> bool
@@ -102,7 +190,7 @@ def is_user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[
     )
 
 
-def find_user_site(environ):  # type: (Mapping[str, str]) -> str
+def find_user_site(environ, library):  # type: (Mapping[str, str], str) -> str
     """Return the user's site-packages folder, which may not exist."""
     base = environ.get("PYTHONUSERBASE", "")
     home = environ.get("HOME") or os.path.expanduser("~")
@@ -112,9 +200,7 @@ def find_user_site(environ):  # type: (Mapping[str, str]) -> str
     if getattr(sys, "_framework", ""):
         base = base or os.path.join(home, "Library", "Python", "%d.%d" % sys.version_info[:2])
         return os.path.join(base, "lib", "python", "site-packages")
-    return os.path.join(
-        base or os.path.join(home, ".local"), "lib", get_library_name(), "site-packages"
-    )
+    return os.path.join(base or os.path.join(home, ".local"), "lib", library, "site-packages")
 
 
 def get_library_name():  # type: () -> str
@@ -123,27 +209,24 @@ def get_library_name():  # type: () -> str
     return name % sys.version_info[:2] + ("t" if "t" in getattr(sys, "abiflags", "") else "")
 
 
-def list_site_folders(environ, venv, base, config, user):
-    # type: (Mapping[str, str], str, str, Mapping[str, str], str) -> List[Tuple[str, str]]
-    """List the import folders with their scope in the order of sys.path.
-
-    The standard library is left out.
-    """
+def list_site_folders(environ, place, config, user):
+    # type: (Mapping[str, str], Tuple[str, str, str], Mapping[str, str], str) -> List[Tuple[str, str]]
+    """List the existing import folders, without the standard library, with their scope in the order of sys.path."""
+    venv, base, library = place
     found = [
         (entry, "path")
         for entry in environ.get("PYTHONPATH", "").split(os.pathsep)
         if os.path.isabs(entry)
     ]
     users = [(user, "user")] if user else []
-    own = "environment"
-    if venv or not os.path.isdir(os.path.join(base, "conda-meta")):
-        own = "system"
-    if config.get(_SHARES) == "true":
-        bases = [(path, own) for path in list_packages_folders(base)]
-    else:
-        bases = []
+    own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
+    bases = (
+        [(path, own) for path in list_packages_folders(base, library)]
+        if config.get(_SHARES) == "true"
+        else []
+    )
     if venv:
-        found += [(path, "environment") for path in list_packages_folders(venv)]
+        found += [(path, "environment") for path in list_packages_folders(venv, library)]
     result = {}  # type: Dict[str, str]
     for path, scope in found + users + bases:
         for each in [path] + (list_pth_folders(path) if scope != "path" else []):
@@ -151,19 +234,16 @@ def list_site_folders(environ, venv, base, config, user):
     return [(path, scope) for path, scope in result.items() if os.path.isdir(path)]
 
 
-def list_packages_folders(prefix):  # type: (str) -> List[str]
-    """List the site-packages folders of a prefix.
-
-    Lib and lib64, dist-packages on Debian, /usr/local on Fedora.
-    """
+def list_packages_folders(prefix, library):  # type: (str, str) -> List[str]
+    """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
     import site
 
-    if prefix == "/usr" and os.path.exists("/etc/redhat-release"):
-        local = ["/usr/local"]
-    else:
-        local = []
-    found = site.getsitepackages(local + [prefix])
-    usual = os.path.join(prefix, "lib", get_library_name(), "site-packages")
+    local = ["/usr/local"] if prefix == "/usr" and os.path.exists("/etc/redhat-release") else []
+    own = get_library_name()
+    found = [path.replace(own, library) for path in site.getsitepackages(local + [prefix])]
+    if prefix == "/usr":  # where another Python than Debian's asks
+        found += ["/usr/local/lib/%s/dist-packages" % library, "/usr/lib/python3/dist-packages"]
+    usual = os.path.join(prefix, "lib", library, "site-packages")
     return found if usual in found or os.name == "nt" else [usual] + found
 
 
