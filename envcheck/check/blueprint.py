@@ -47,7 +47,7 @@ class Line:
 
 @dataclass
 class Files:
-    """The files a judged one may name, looked for in its own folder, then in the folder it is judged from."""
+    """The files that a judged one may name, in its folder or the one it is judged from."""
 
     reader: Reader
     folders: tuple[str, ...] = ("",)
@@ -153,7 +153,7 @@ _PAIR = re.compile(r"""(\w+)=("(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s"'\\]|\\.)*)""")
 
 
 def substituted(text: str, variables: Mapping[str, str]) -> str:
-    """Fill in $NAME, ${NAME} and its forms: ${NAME:-default}, ${NAME:+other}, ${NAME#prefix}, ${NAME%suffix}."""
+    """Fill in $NAME, ${NAME} and its forms: ${NAME:-default}, ${NAME#prefix}."""
 
     def value(match: re.Match[str]) -> str:
         name, operator, word = match[1] or match[2], match[3] or "", match[4] or ""
@@ -175,7 +175,10 @@ _CUTS = ("#", "%", "/")
 
 
 def _cut(text: str, operator: str, word: str) -> str:
-    """Cut a value as the shell does: # a prefix, % a suffix, / one replaced by another; doubled, the longest or all."""
+    """Cut a value as the shell does.
+
+    # a prefix, % a suffix, / one replaced by another; doubled, the longest or all.
+    """
     pattern, _, replacement = word.partition("/") if operator[0] == "/" else (word, "", "")
     if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
         return text
@@ -200,7 +203,7 @@ _MAX_CUT = 200  # characters; a longer text names no release
 
 
 def is_open(text: str) -> bool:
-    """Tell whether a variable is left in a text."""
+    """Return whether a variable is left in a text."""
     match = _VARIABLE.search(text)
     return match is not None and match[0] != "\\$"
 
@@ -220,7 +223,10 @@ def _unquote(quoted: str) -> str:
 
 
 def parse_image(reference: str, location: str) -> Image:
-    """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
+    """Read an image reference.
+
+    nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc.
+    """
     reference_parts = parse_reference(reference)
     return (
         _image(reference, location, *reference_parts)
@@ -230,7 +236,10 @@ def parse_image(reference: str, location: str) -> Image:
 
 
 def is_for_gpu(image: Image) -> bool:
-    """Tell whether an image is meant for a GPU: by the CUDA in it, or by its name where that says no release."""
+    """Return whether an image is meant for a GPU.
+
+    By the CUDA in it, or by its name where that says no release.
+    """
     return bool(image.cuda) or re.fullmatch(load_base_images().for_gpu, image.reference) is not None
 
 

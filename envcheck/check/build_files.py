@@ -1,4 +1,7 @@
-"""Read what a file installs, of whichever kind it is: a Dockerfile, a compose file, requirements, a lock file."""
+"""Read what a file installs, of whichever kind it is.
+
+A Dockerfile, a compose file, requirements, a lock file.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,7 @@ def _asks_for_gpus(entry: dict[str, Any]) -> bool:
 
 
 def _names(value: object, part: str) -> bool:
-    """Tell whether a list of words holds one with `part` in it."""
+    """Return whether a list of words holds one with `part` in it."""
     return any(isinstance(item, str) and part in item for item in _list(value))
 
 

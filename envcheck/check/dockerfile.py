@@ -43,15 +43,59 @@ _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _SEPARATORS = frozenset(";&|()\n")
 # Options of pip install that take a value; the rest are flags
 # (https://pip.pypa.io/en/stable/cli/pip_install/).
-_VALUE_OPTIONS = frozenset({
-    "-c", "--constraint", "-r", "--requirement", "--file", "-i", "--index-url",
-    "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root",
-    "--prefix", "--src", "--upgrade-strategy", "--config-settings", "-C", "--global-option", "--no-binary",
-    "--only-binary", "--progress-bar", "--root-user-action", "--report", "--find-links", "-f", "--extra-index-url",
-    "--proxy", "--retries", "--timeout", "--trusted-host", "--cert", "--client-cert", "--cache-dir", "--log",
-    "--default-index", "--index", "--torch-backend",
-    "--python", "-p", "--channel", "-n", "--name", "-e", "--editable", "-w", "--wheel-dir", "--build-option",
-})  # fmt: skip
+_VALUE_OPTIONS = frozenset(
+    {
+        "-c",
+        "--constraint",
+        "-r",
+        "--requirement",
+        "--file",
+        "-i",
+        "--index-url",
+        "-t",
+        "--target",
+        "--platform",
+        "--python-version",
+        "--implementation",
+        "--abi",
+        "--root",
+        "--prefix",
+        "--src",
+        "--upgrade-strategy",
+        "--config-settings",
+        "-C",
+        "--global-option",
+        "--no-binary",
+        "--only-binary",
+        "--progress-bar",
+        "--root-user-action",
+        "--report",
+        "--find-links",
+        "-f",
+        "--extra-index-url",
+        "--proxy",
+        "--retries",
+        "--timeout",
+        "--trusted-host",
+        "--cert",
+        "--client-cert",
+        "--cache-dir",
+        "--log",
+        "--default-index",
+        "--index",
+        "--torch-backend",
+        "--python",
+        "-p",
+        "--channel",
+        "-n",
+        "--name",
+        "-e",
+        "--editable",
+        "-w",
+        "--wheel-dir",
+        "--build-option",
+    }
+)
 
 # What variables state in place of options.
 _INDEX_NAMES = {
@@ -294,7 +338,10 @@ def read_instructions(text: str) -> Iterator[Instruction]:
 
 
 def _escape(lines: list[str]) -> str:
-    """Return the character that continues a line: a directive before anything else may change it."""
+    """Return the character that continues a line.
+
+    A directive before anything else may change it.
+    """
     for line in lines:
         match = _DIRECTIVE.fullmatch(line.strip())
         if match is None:
@@ -646,7 +693,7 @@ _ELSEWHERE = frozenset(
 
 
 def brings_python(path: str) -> bool:
-    """Tell whether a value of PATH puts another Python ahead of the distribution's."""
+    """Return whether a value of PATH puts another Python ahead of the distribution's."""
     first = next(
         (part for part in path.split(":") if not _SYSTEM_FOLDERS.fullmatch(part) or "env" in part),
         "",
@@ -655,7 +702,7 @@ def brings_python(path: str) -> bool:
 
 
 def is_system_pip(argv: list[str], python: str) -> bool:
-    """Tell whether a command installs with the pip of the distribution's Python into that Python."""
+    """Return whether a command uses the pip of the distribution's Python on that Python."""
     while argv and argv[0] in _PREFIXES:
         argv = argv[1:]
     if argv and _ASSIGNMENT.fullmatch(argv[0]):
@@ -867,7 +914,10 @@ class Stage:
                 self._command(command, f"{found[0]}:{number + 1}", depth + 1)
 
     def _names(self, name: str) -> tuple[str, ...]:
-        """Say what a file of the image may be called here: where it was copied from, or its last parts."""
+        """Say what a file of the image may be called here.
+
+        Where it was copied from, or its last parts.
+        """
         parts = [part for part in posixpath.normpath(name).split("/") if part not in {"", "."}]
         aliases: list[str] = []
         for length in range(len(parts), 0, -1):
@@ -883,7 +933,7 @@ _SCRIPT = re.compile(r"(?:\./|/|[\w.-]+/)?[\w./${}-]*\.(?:sh|bash|py)|\./[\w./-]
 
 
 def _find_script(argv: list[str]) -> str | None:
-    """Return the script that a command runs, "" where it runs one that has no file; None for none."""
+    """Return the script that a command runs, "" for one without a file; None for none."""
     while argv and (argv[0] in _PREFIXES or _ASSIGNMENT.fullmatch(argv[0])):
         argv = argv[1:]
     if not argv:
@@ -902,7 +952,10 @@ def _find_script(argv: list[str]) -> str | None:
 
 
 # Scripts that bring an installer, or what `add_command` has read.
-_KNOWN_SCRIPTS = r"(?:get-pip|setup)\.py$|(?:mini|ana)(?:conda|forge)|mambaforge|profile\.d|nvm\.sh|conda\.sh|activate"
+_KNOWN_SCRIPTS = (
+    r"(?:get-pip|setup)\.py$|(?:mini|ana)(?:conda|forge)|mambaforge"
+    r"|profile\.d|nvm\.sh|conda\.sh|activate"
+)
 
 
 def _is_shell(path: str, text: str) -> bool:
@@ -918,7 +971,9 @@ def _list_assignments(argv: list[str]) -> dict[str, str]:
 def parse_dockerfile(
     text: str, path: str, files: Files, arguments: Mapping[str, str] | None = None, target: str = ""
 ) -> tuple[Blueprint, ...]:
-    """Read a Dockerfile: the stage it ends with, or `target`, then those it copies from; `arguments` are for ARG.
+    """Read a Dockerfile's last stage, or `target`, and those it copies from.
+
+    `arguments` are for ARG.
 
     Sample: FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04
             RUN pip install torch==2.4.0

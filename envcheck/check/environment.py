@@ -1,4 +1,7 @@
-"""Compose the machine that a file builds: what its image holds, and what each command leaves installed in it."""
+"""Compose the machine that a file builds.
+
+What its image holds, and what each command leaves installed in it.
+"""
 
 from __future__ import annotations
 
@@ -184,12 +187,17 @@ class Environment:
         return self.blueprint.kind == "stage"
 
     def require(self, lines: Iterable[Line]) -> None:
-        """Install what the project requires besides; what is there in another release stays, and is judged."""
+        """Install what the project requires besides.
+
+        What is there in another release stays, and is judged.
+        """
         self.required = tuple(line.text for line in lines)
         self.install([line for line in lines if not self.holds(line)])
 
     def final_facts(self, *, is_decisive: bool = True) -> Facts:
-        """Describe the environment that the file leaves; one without a framework is not known to lack it.
+        """Describe the environment that the file leaves.
+
+        One without a framework is not known to lack it.
 
         Where another environment of the file has one, that is not decisive: this one may need none.
         """
@@ -212,7 +220,7 @@ class Environment:
         return any(build.framework == framework for build in self._builds.values())
 
     def _may_use_compat(self) -> bool:
-        """Return whether a driver that is too old by itself may do with the libcuda that the image brings."""
+        """Return whether an old driver may do with the libcuda that the image brings."""
         is_old = self.base.driver.release.value is not None and not driver_runs(
             Context(self.base, self.matrix, Target(self.goal)), self.image.cuda
         )
@@ -380,7 +388,7 @@ class Environment:
 
     @staticmethod
     def _label_of(line: Line) -> str:
-        """Return the label of the build of a package that its text names, or that its index has: +cu126."""
+        """Return the label of a build that its text names or its index has: +cu126."""
         stated = re.search(r"==[\w.]+(\+[\w.]+)", line.text)
         is_on_index = (
             line.label and not line.own_index and companion_row(name_of_line(line)).on_index
@@ -447,7 +455,10 @@ class Environment:
             self._add_wheels((plugin or row).cuda_wheels, line)
 
     def _add_wheels(self, wheels: Iterable[str], line: Line) -> None:
-        """Add CUDA wheels; of a range, or of two pins in one command, nobody knows which release comes."""
+        """Add CUDA wheels.
+
+        Of a range, or of two pins in one command, nobody knows which release comes.
+        """
         for wheel in wheels:
             name, exact, version = wheel.partition("==")
             name = name_of_line(Line(name, ""))
@@ -461,7 +472,7 @@ class Environment:
             self._commands_of[name] = line.command
 
     def _hold(self, build: FrameworkBuild, line: Line | None = None) -> None:
-        """Add a build; of two distributions with one module, the last to be installed overwrites the other."""
+        """Add a build; of two with one module, the last one installed overwrites the other."""
         for name, other in self._builds.items():
             module = self.matrix.module_of(name)
             if (
@@ -489,7 +500,10 @@ class Environment:
     def _add_pins(
         self, pins: dict[str, tuple[str, Line]], rows: Iterable[FrameworkRelease]
     ) -> None:
-        """Add what a command pins; what the frameworks beside it exclude, pip refuses or replaces."""
+        """Add what a command pins.
+
+        What the frameworks beside it exclude, pip refuses or replaces.
+        """
         before = {name for name in self._installed if name not in pins and name not in self._rows}
         for row in rows:
             for name in before:
@@ -504,7 +518,7 @@ class Environment:
                 self.places.append(Place(line, name, f"{name}=={version}"))
 
     def _list_sources(self, line: Line) -> SourceBuild | None:
-        """Describe what is compiled, or taken from a page of built wheels: which framework it needs."""
+        """Describe what is compiled, or taken ready built: which framework it needs."""
         name = name_of_line(line)
         if line in self.blueprint.inherited:
             return None
@@ -531,7 +545,10 @@ class Environment:
         return replace(item, requires=requires)
 
     def _take_image(self) -> None:
-        """Add what the image's name states that it holds; its publisher has made that work together."""
+        """Add what the image's name states that it holds.
+
+        Its publisher has made that work together.
+        """
         image, source = self.image, Source("file", self.image.location, self.image.reference)
         for text in image.packages:
             line = Line(text, image.location)
@@ -597,7 +614,7 @@ class Environment:
                 f"conda chooses the build of {match[1]} when it installs",
                 (line.location,),
             )
-            # The builds of PyTorch's channel for the CPU ask for `cpuonly`: those for CUDA go first.
+            # CPU builds of PyTorch's channel ask for `cpuonly`: those for CUDA go first.
             is_pinned = bool(_CONDA_CUDA & names) and line.links.startswith("pytorch")
             if "cpu" in build or cpuonly:
                 is_gpu_build = Known(value=False, source=_at(cpuonly or line))
@@ -653,7 +670,10 @@ def _applies(context: Context, line: Line) -> bool:
 
 
 def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:
-    """Return the line that a release comes from: its own, or that of the package which requires it."""
+    """Return the line that a release comes from.
+
+    Its own, or that of the package which requires it.
+    """
     return places.get(item.required_by.split(" ")[0] if item.required_by else item.distribution)
 
 
@@ -663,7 +683,10 @@ def _pin(item: WantedRelease, row: FrameworkRelease) -> str:
 
 
 def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
-    """Map the names to the one release that lines pin each to; a fork of a lock file pins several."""
+    """Map the names to the one release that lines pin each to.
+
+    A fork of a lock file pins several.
+    """
     found: dict[str, dict[str, Line]] = {}
     for line in lines:
         requirement = read_line(line)
@@ -739,7 +762,10 @@ def planned_facts(blueprint: Blueprint) -> Facts:
 
 
 def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
-    """Say which toolkits the LD_LIBRARY_PATH of the image names; one of an image is linked to as /usr/local/cuda."""
+    """Say which toolkits the LD_LIBRARY_PATH of the image names.
+
+    One of an image is linked to as /usr/local/cuda.
+    """
     variables = host.environment.value or {}
     source = Source("file", "the file", "LD_LIBRARY_PATH")
     folders = tuple(f"{folder}/" for folder in variables.get("LD_LIBRARY_PATH", "").split(":"))
@@ -824,7 +850,10 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
 
 
 def _is_partial(image: Image) -> bool:
-    """Say whether an image holds CUDA libraries of which its name says nothing; one for the CPU holds none."""
+    """Say whether an image holds CUDA libraries of which its name says nothing.
+
+    One for the CPU holds none.
+    """
     is_for_cpu = bool(image.frameworks) and all("-cpu" in text for text in image.frameworks)
     return image.is_partial and not is_for_cpu
 
@@ -882,7 +911,7 @@ def _python(blueprint: Blueprint) -> PythonFacts:
 
 
 def _pip(blueprint: Blueprint) -> Fact[str]:
-    """Name the system's own pip where the file installs it, and neither renews it nor uses another."""
+    """Name the system's own pip where the file installs it and uses no other."""
     image, line = blueprint.image, blueprint.pip
     is_upgraded = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
     if (

@@ -1,4 +1,7 @@
-"""What to write in a file so that what it builds works: another image, another release, another index."""
+"""What to write in a file so that what it builds works.
+
+Another image, another release, another index.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,16 @@ from envcheck.rules.frameworks import fitting_package
 from envcheck.rules.gpu_releases import full_driver, toolkit_of
 
 _OF_STATED_HARDWARE = frozenset({"driver-too-old", "gpu-arch-too-new", "gpu-arch-too-old"})
-_OF_IMAGE = frozenset({
-    "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "toolkit-missing",
-    "toolkit-wrong-version",
-})  # fmt: skip
+_OF_IMAGE = frozenset(
+    {
+        "cudnn-missing",
+        "cudnn-too-old",
+        "cudnn-wrong-cuda-build",
+        "cudnn-wrong-major",
+        "toolkit-missing",
+        "toolkit-wrong-version",
+    }
+)
 _CPU_BUILD = "framework-cpu-build"
 _OF_VARIABLES = (ChangeVariable, RemoveFromLibraryPath, UnsetVisibleDevices)
 
@@ -33,7 +42,7 @@ _OF_VARIABLES = (ChangeVariable, RemoveFromLibraryPath, UnsetVisibleDevices)
 def with_file_remedy(
     finding: Finding, places: list[Place], environment: Environment, context: Context
 ) -> Finding:
-    """Return a finding with what to change in the file, where that is not what one types on a machine."""
+    """Return a finding with what to change in the file, where a machine needs other steps."""
     if finding.cure is None and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
         return finding
     fix = finding.fix
@@ -67,7 +76,7 @@ def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
 
 
 def _edit(fix: Remedy, places: list[Place]) -> Remedy:
-    """Say what to write in the file in place of what one installs in an environment that is there."""
+    """Say what to write in the file instead of what one installs in an environment."""
     lines = {
         place.name: place.line
         for place in places
@@ -100,7 +109,10 @@ def _write_change(line: Line, text: str) -> str:
 def _compile_elsewhere(
     finding: Finding, environment: Environment, context: Context
 ) -> Remedy | None:
-    """Say where to compile: in a stage from the devel variant; or name the file that is built already."""
+    """Say where to compile: in a stage from the devel variant.
+
+    Or name the file that is built already.
+    """
     image = environment.image
     line = next(
         (
@@ -154,7 +166,10 @@ def _name_built_file(text: str, context: Context) -> str:
 
 
 def _another_image(finding: Finding, environment: Environment, context: Context) -> Remedy | None:
-    """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
+    """Name the image that the build takes its CUDA from.
+
+    Packages laid over another one do not make it.
+    """
     build = next(
         (item for item in installed_builds(context) if item.label in finding.message), None
     )
@@ -188,7 +203,10 @@ def _name_build_for(build: Build, cuda: str, context: Context) -> str:
 
 
 def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | None:
-    """Say how the file comes to the build for CUDA: by the image's tag, the index or conda's package."""
+    """Say how the file comes to the build for CUDA.
+
+    By the image's tag, the index or conda's package.
+    """
     line = places[0].line if places else None
     if line is None:
         return None
@@ -206,7 +224,10 @@ def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | No
 
 
 def _fitting(environment: Environment, places: list[Place]) -> str:
-    """Name the release of a package that goes with the framework which it replaced; "" where it replaced none."""
+    """Name the release of a package that goes with the framework which it replaced.
+
+    Return "" where it replaced none.
+    """
     owner = next((place for place in places if place.owner), None)
     for command in environment.commands if owner else ():
         for build in installed_builds(command):
@@ -220,7 +241,7 @@ def _fitting(environment: Environment, places: list[Place]) -> str:
 
 
 def _before(environment: Environment, context: Context) -> Context:
-    """Return the system without what is installed in it, and where nobody states a driver with its CUDA's."""
+    """Return the system without its packages, and where no driver states its CUDA."""
     facts, toolkit = (
         environment.base,
         toolkit_of(context, environment.image.cuda) if environment.image.cuda else None,

@@ -1,4 +1,7 @@
-"""Judge a machine for a project: the rules, the project's own requirements, and what it ignores for now."""
+"""Judge a machine for a project.
+
+The rules, the project's own requirements, and what it ignores for now.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Gate:
     def judge(
         self, facts: Facts, inspected: tuple[str, ...], exists: Callable[[str], bool] | None = None
     ) -> Report:
-        """Judge a machine for the project; `exists` tells which folders are there, on the machine that is judged."""
+        """Judge a machine for the project.
+
+        `exists` tells which folders are there, on the machine that is judged.
+        """
         context = Context(facts, self.matrix, Target(self.config.expect, self.config.requires))
         return judge_project(
             context, self.config, self.path, self.today, inspected=inspected, exists=exists
@@ -83,10 +89,12 @@ def judge_project(
     inspected: tuple[str, ...] = (),
     exists: Callable[[str], bool] | None = None,
 ) -> Report:
-    """Return the report a project is gated on; an ignored finding is told as a note and does not count.
+    """Return the report a project is gated on.
 
-    `inspected` are the options that say what was looked at. `exists` tells which folders are there, on the machine
-    that is judged.
+    An ignored finding is told as a note and does not count.
+
+    `inspected` are the options that say what was looked at. `exists` tells which folders are there,
+    on the machine that is judged.
     """
     demands = Demands(config.requires, config.min_driver, config.min_compute_capability, location)
     demanding = _with_target(context, demands=demands, requirements=())

@@ -1,4 +1,7 @@
-"""Judge what a file will build before it is built: the rules judge the machine that it describes."""
+"""Judge what a file will build before it is built.
+
+The rules judge the machine that it describes.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,10 @@ def judge_blueprints(
     *,
     host: Description = UNSTATED,
 ) -> Report:
-    """Return one report on the environments a file builds; one that decides nothing is undetermined."""
+    """Return one report on the environments a file builds.
+
+    One that decides nothing is undetermined.
+    """
     return _judge(blueprints, Gate(config, matrix, location, today), host)[0]
 
 
@@ -115,7 +121,10 @@ def _judge(
 
 
 def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> list[Environment]:
-    """Compose the environments to judge: those with frameworks or for GPUs, not the database beside them."""
+    """Compose the environments to judge.
+
+    Those with frameworks or for GPUs, not the database beside them.
+    """
     matrix, config = gate.matrix, gate.config
     requiring = _project_environments(blueprints, matrix)
     environments = []
@@ -222,7 +231,10 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
 
 
 def _needs_gpu(matrix: Matrix, name: str) -> bool:
-    """Say whether a package is for a GPU alone: its wheels hold CUDA code, and none is for a system without CUDA."""
+    """Say whether a package is for a GPU alone.
+
+    Its wheels hold CUDA code, and none is for a system without CUDA.
+    """
     rows = matrix.companion_releases(name)
     return any(row.cuda_build for row in rows) and not any(
         row.platform.startswith("macosx") for row in rows

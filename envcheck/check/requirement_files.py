@@ -202,7 +202,9 @@ def _can_hold(marker: str, chosen: frozenset[str]) -> bool:
 
 
 def read_local_project(folder: str, files: Files) -> Blueprint | None:
-    """Read what `pip install FOLDER` installs besides: `.`, `./server[gpu]`; None if nothing says it.
+    """Read what `pip install FOLDER` installs besides.
+
+    `.`, `./server[gpu]`; None if nothing says it.
 
     setup.py is read, never run: its literal lists of requirements count.
     """
@@ -356,7 +358,7 @@ def _tables(value: object) -> list[dict[str, Any]]:
 
 
 def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
-    """Write a locked release as a requirement, with the marker of its fork and the index that it comes from."""
+    """Write a locked release as a requirement, with its fork's marker and its index."""
     name, version = str(package.get("name", "")), package.get("version")
     if not isinstance(version, str) or not _NAME.fullmatch(name):
         return  # the project itself, or a folder
@@ -425,7 +427,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _iterate_lines(
     text: str, path: str, files: Files, seen: set[str], depth: int
 ) -> Iterator[Line]:
-    """Yield the lines; an included file that is not there stays as the line that names it, and none counts twice."""
+    """Yield the lines; a missing included file stays as its line, and none counts twice."""
     for number, line in logical_lines(text):
         include = _INCLUDE.fullmatch(line)
         file = files.relative_to(path).find(include[1]) if include else None
@@ -440,7 +442,10 @@ def _iterate_lines(
 
 
 def apply_constraints(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:
-    """Narrow requirements by the text of a constraints file: of what it names, only those releases are installed."""
+    """Narrow requirements by the text of a constraints file.
+
+    Of what it names, only those releases are installed.
+    """
     bounds: dict[str, str] = {}
     for _, line_text in logical_lines(text):
         bound = find_requirement(line_text)
@@ -464,7 +469,9 @@ def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
 def with_index(
     indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False
 ) -> tuple[Line, ...]:
-    """Say of what comes from PyTorch's own indexes for what it is built; pip prefers its 2.4.0+cpu to 2.4.0 as well.
+    """Say of what comes from PyTorch's own indexes for what it is built.
+
+    pip prefers its 2.4.0+cpu to 2.4.0 as well.
 
     `is_only`: no other index is asked first.
     """
@@ -494,7 +501,7 @@ def with_index(
 
 
 def _is_on_index(line: Line) -> bool:
-    """Tell whether PyTorch's own index has builds of a package."""
+    """Return whether PyTorch's own index has builds of a package."""
     name = name_of(line.text)
     return package_index(name) is not None or companion_row(name).on_index
 
@@ -520,7 +527,10 @@ class _TooDeepError(Exception):
 
 
 def mapping_of(text: str, path: str) -> dict[str, Any]:
-    """Load the one mapping that a file holds; raises FileError, and MissingExtraError without PyYAML."""
+    """Load the one mapping that a file holds.
+
+    Raises FileError, and MissingExtraError without PyYAML.
+    """
     with needs_extra("files", "A YAML file"):
         import yaml
 
@@ -546,7 +556,10 @@ def mapping_of(text: str, path: str) -> dict[str, Any]:
 
 
 def _check_size(text: str, path: str, loader: Any) -> None:
-    """Refuse a file by its events, which nest nothing; each alias counts as what it stands for, written out."""
+    """Refuse a file by its events, which nest nothing.
+
+    Each alias counts as what it stands for, written out.
+    """
     import yaml
 
     count, sizes = 0, dict[str | None, int]()
@@ -600,7 +613,10 @@ class Places:
         return self._search(rf"\s+[\"']?{re.escape(name)}[\"']?\s*:", f"{self.path}:1")
 
     def value(self, name: str, text: str, default: str) -> str:
-        """Say where a key with this value stands; `other` where the value is not written like that."""
+        """Say where a key with this value stands.
+
+        `other` where the value is not written like that.
+        """
         return self._search(
             rf"\s*{re.escape(name)}\s*:\s*[\"']?{re.escape(text)}[\"']?\s*(?:#.*)?$", default
         )

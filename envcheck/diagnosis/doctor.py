@@ -1,4 +1,7 @@
-"""The doctor of this machine: it reads an environment, judges it for one target, and offers what fixes it."""
+"""The doctor of this machine.
+
+It reads an environment, judges it for one target, and offers what fixes it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ _ALL_DAY = 900.0  # seconds: a first import compiles and reads gigabytes
 
 @dataclass
 class Doctor:
-    """What must work, and what judges it; `doctor`, `check`, `install` and `fix` ask the same one."""
+    """What must work, and what judges it.
+
+    `doctor`, `check`, `install` and `fix` ask the same one.
+    """
 
     matrix: Matrix
     target: Target
@@ -63,9 +69,10 @@ class Doctor:
         only: frozenset[str] = frozenset(),
         is_here: bool = True,
     ) -> Diagnosis:
-        """Judge a machine; on this one, name the folders that are there and the command that fixes it.
+        """Judge a machine; on this one, name existing folders and the command that fixes it.
 
-        `inspected` are the options that say what was looked at, `only` limits the rules to some finding ids.
+        `inspected` are the options that say what was looked at, `only` limits the rules to some
+        finding ids.
         """
         context = Context(machine.facts, self.matrix, self.target)
         exists = os.path.lexists if is_here else None
@@ -96,7 +103,7 @@ class Doctor:
         return self.judge(machine, inspected_options(fold_home(python), fold_home(env)))
 
     def _explain_deaths(self, report: Report, context: Context) -> Report:
-        """Put before each import that died the cause that its traceback shows, where the rules name none."""
+        """Put before each dead import the cause in its traceback, if the rules name none."""
         tried = context.facts.python.imports.value
         if not tried or self.explain is None:
             return report
@@ -128,7 +135,7 @@ class Doctor:
 
 
 def _put_cause(findings: list[Finding], death: Finding, cause: Finding) -> list[Finding]:
-    """Link a death to its cause, which takes the place of what the rules merely warned of under the same id."""
+    """Link a death to its cause, in place of a mere warning under the same id."""
     cause = replace(cause, severity=death.severity, stops=IMPORT, primary=False, caused_by=None)
     cause = replace(cause, evidence=(*cause.evidence, *death.evidence))
     others = [item for item in findings if item.id != cause.id and item is not death]
@@ -159,7 +166,10 @@ _OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
 
 
 def find_other_users(folder: str, facts: Facts, *, is_environment: bool) -> str:
-    """Say which other programs run from an environment, so that nobody may change it; "" where none do."""
+    """Say which other programs run from an environment; "" where none do.
+
+    Nobody may change it then.
+    """
     managed = facts.python.externally_managed.value is True
     if managed or not is_environment:
         reason = (
@@ -171,7 +181,7 @@ def find_other_users(folder: str, facts: Facts, *, is_environment: bool) -> str:
 
 
 def find_changeable_environment(facts: Facts) -> tuple[str, str]:
-    """Return the folder of the environment that this user may change, or "" and the reason why there is none."""
+    """Return the environment that this user may change, or "" and the reason."""
     prefix = facts.python.prefix.value or ""
     if not prefix:
         return "", "no Python environment was found: name one with --env"

@@ -70,8 +70,9 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
 _VERSIONS = (
-    "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max", "gcc_min",
-    "driver_wanted", "flashinfer", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx", "torch_cuda", "version",
+    "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max",
+    "gcc_min", "driver_wanted", "flashinfer", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx",
+    "torch_cuda", "version",
 )  # fmt: skip
 # Captures that may be shown, and the shape of each; what is not listed never enters a remedy.
 SHAPES = {
@@ -98,7 +99,7 @@ class ClaimValues:
         self.log, self.claim = log, claim
 
     def find_value(self, name: str) -> str:
-        """Return a value by its name, "" where the log does not tell it or it has not the shape of its kind."""
+        """Return a value by its name, "" where it is not stated or has another shape."""
         derive = DERIVED.get(name)
         return derive(self) if derive else self.find_capture(name)
 
@@ -109,7 +110,7 @@ class ClaimValues:
         return match_shape(value.strip(".,:;"), shape) if shape else ""
 
     def find_own_capture(self, name: str) -> str:
-        """Return what the claim's own messages captured under a name, whatever its shape; "" where nothing."""
+        """Return what the claim's own messages captured under a name, or ""."""
         return next(
             (event.values[name] for event in self.claim.events if event.values.get(name)), ""
         )
@@ -126,7 +127,10 @@ class ClaimValues:
 
     @cached_property
     def framework(self) -> str:
-        """Name the framework the claim is about: by its messages, then by what is installed, then by the log."""
+        """Name the framework the claim is about.
+
+        By its messages, then by what is installed, then by the log.
+        """
         log_text = " ".join(event.text for event in self.log.events)
         prefixes = {item.name: item.logs.signatures for item in identities()}
         by_signature = {
@@ -166,7 +170,7 @@ class ClaimValues:
 
     @property
     def compiles(self) -> bool:
-        """Tell whether it is a build of CUDA code that fails."""
+        """Return whether it is a build of CUDA code that fails."""
         return bool(COMPILING & set(self.signatures))
 
     @property
@@ -176,7 +180,10 @@ class ClaimValues:
 
     @property
     def distribution(self) -> str:
-        """Name the distribution that the framework is installed as; "" where the log does not tell it."""
+        """Name the distribution that the framework is installed as.
+
+        Return "" where the log does not tell it.
+        """
         builds = self.context.facts.python.frameworks.value or ()
         return next((item.distribution for item in builds if item.framework == self.framework), "")
 
@@ -196,7 +203,7 @@ def match_shape(text: str, shape: str) -> str:
 
 
 def has_value(name: str) -> bool:
-    """Tell whether there is a value of that name for some log."""
+    """Return whether there is a value of that name for some log."""
     return name in DERIVED or name in SHAPES
 
 
@@ -211,7 +218,10 @@ def _pids(values: ClaimValues) -> str:
 
 
 def _find_largest_process(values: ClaimValues) -> list[str]:
-    """Find the process that PyTorch says holds most: in a container the program itself may be in its list, too."""
+    """Find the process that PyTorch says holds most.
+
+    In a container the program itself may be in its list, too.
+    """
     sizes = re.findall(r"\bProcess (\d{2,8}) has (\d+(?:\.\d+)?) GiB", values.text)
     return [max(sizes, key=lambda row: float(row[1]))[0]] if sizes else []
 
@@ -247,7 +257,10 @@ def _plain_requirement(values: ClaimValues) -> str:
 
 
 def find_distribution(name: str) -> str:
-    """Return the distribution that is known to bring a module: a name out of a log alone is not installed."""
+    """Return the distribution that is known to bring a module.
+
+    A name out of a log alone is not installed.
+    """
     return remedy_table().distributions.get(name, "")
 
 
@@ -277,7 +290,7 @@ def _torch_label(values: ClaimValues) -> str:
 
 
 def find_capability(values: ClaimValues) -> str:
-    """Return the compute capability that the claim's messages state, else one of the log that the matrix knows."""
+    """Return the compute capability of the claim's messages, else a known one of the log."""
     rows = (event.values for event in values.claim.events)
     capabilities = [
         normalize_capability(value)
@@ -294,7 +307,10 @@ def find_capability(values: ClaimValues) -> str:
 
 
 def find_extension_package(values: ClaimValues) -> str:
-    """Name the package whose compiled part complains: by its place below site-packages, else by the frame before it."""
+    """Name the package whose compiled part complains.
+
+    By its place below site-packages, else by the frame before it.
+    """
     files = re.findall(r"[/\\](\w+)\.(?:cpython|cp3|abi3|so|pyd)", values.text)
     known = next((name for name in files if find_distribution(name)), "")
     if known:
@@ -319,7 +335,10 @@ def find_extension_package(values: ClaimValues) -> str:
 
 
 def find_complaining_package(values: ClaimValues) -> str:
-    """Name the distribution of the package whose compiled part complains: one that goes with a framework."""
+    """Name the distribution of the package whose compiled part complains.
+
+    One that goes with a framework.
+    """
     module = find_extension_package(values)
     rows = (
         row.distributions for row in load_companions().rows if module in row.distributions.values()
@@ -384,7 +403,10 @@ def _beside(values: ClaimValues) -> str:
 
 
 def _built_package(values: ClaimValues) -> str:
-    """Name the known package whose build fails: by the claim's own words, by pip's last word, by what it took last."""
+    """Name the known package whose build fails.
+
+    By the claim's own words, by pip's last word, by what it took last.
+    """
     rows = (*values.log.select("ninja-failed"), *reversed(values.log.select("pip-collecting")))
     stated = [value for event in rows for name, value in event.captures if name != "version"]
     names = map(canonical_name, (*re.findall(r"[\w-]+", values.text), *stated))
@@ -393,12 +415,15 @@ def _built_package(values: ClaimValues) -> str:
 
 
 def _isolated_package(values: ClaimValues) -> str:
-    """Name the package that pip builds in an environment of its own; "" where the log shows no build."""
+    """Name the package that pip builds in an environment of its own.
+
+    Return "" where the log shows no build.
+    """
     return _built_package(values) if values.log.has("ninja-failed") else ""
 
 
 def _wheel_pin(values: ClaimValues) -> str:
-    """Return the wheel that the framework's release requires of the library whose symbol is missing."""
+    """Return the framework's wheel of the library whose symbol is missing."""
     wheels = values.row.cuda_wheels if values.row else ()
     pins = (item.replace(" ", "") for item in wheels if item.startswith(_symbols_wheel(values)))
     return next((item for item in pins if "==" in item), "")
@@ -416,7 +441,7 @@ def _library_wheel(values: ClaimValues) -> str:
 
 
 def find_duplicate_wheels(values: ClaimValues) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name the CUDA wheels that go, and those to reinstall, where the log lists one for two CUDA majors."""
+    """Name the CUDA wheels to remove and to reinstall, where two CUDA majors meet."""
     majors: dict[str, dict[str, str]] = {}
     for name, version in values.log.packages.items():
         versions = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
@@ -517,7 +542,10 @@ def _plan_options(values: ClaimValues) -> tuple[str, ...]:
 
 
 def _gpus(values: ClaimValues) -> tuple[str, ...]:
-    """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
+    """Name each kind of GPU as the planner takes it.
+
+    By its capability, or a name that stands for one product.
+    """
     capability = (
         find_capability(values)
         if values.find_own_capture("cc") or values.find_own_capture("sm")
@@ -550,7 +578,10 @@ def _driver_branch(values: ClaimValues) -> str:
 
 
 def find_required_cuda(values: ClaimValues) -> str:
-    """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
+    """Find the CUDA that the driver does not reach.
+
+    As a condition names it, or that of the build.
+    """
     for name in ("condition", "needed_cuda", "cuda_wanted"):
         match = re.fullmatch(
             r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name)
@@ -562,7 +593,10 @@ def find_required_cuda(values: ClaimValues) -> str:
 
 
 def find_companion(values: ClaimValues) -> FrameworkRelease | None:
-    """Return the row of an installed companion whose wheel is for one CUDA; None where the log lists none."""
+    """Return the row of an installed companion whose wheel is for one CUDA.
+
+    Return None where the log lists none.
+    """
     matrix = values.log.matrix
     listed = (
         (name, version)
@@ -579,7 +613,10 @@ def find_companion(values: ClaimValues) -> FrameworkRelease | None:
 
 
 def find_cuda_line(values: ClaimValues) -> str:
-    """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
+    """Return the CUDA line that a build asks for.
+
+    By its release, by the libraries it names; "" where several fit.
+    """
     label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(values))
     cuda = (
         f"{label.group(1)}.{label.group(2)}"
@@ -593,7 +630,7 @@ def find_cuda_line(values: ClaimValues) -> str:
 
 
 def list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
-    """List the CUDA lines that hold every library that is missing, and every one that was opened."""
+    """List the CUDA lines that hold every missing library, and every opened one."""
     libraries = [find_library_name(event) for event in values.claim.events]
     required = _list_common_toolkits(values, libraries)
     opened = _list_common_toolkits(values, values.log.values("opened"))

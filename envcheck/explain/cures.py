@@ -1,4 +1,7 @@
-"""What must change by what a log states: the record that the rules make of a machine in the same situation."""
+"""What must change by what a log states.
+
+The record that the rules make of a machine in the same situation.
+"""
 
 from __future__ import annotations
 
@@ -74,13 +77,19 @@ from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 
 def build_cure(values: ClaimValues) -> Fix | None:
-    """Return what must change for a claim; None where the log states too little, and its messages alone advise."""
+    """Return what must change for a claim.
+
+    Return None where the log states too little, and its messages alone advise.
+    """
     build = CURES.get(values.claim.id)
     return build(values) if build else None
 
 
 def names_of(cure: Fix | None) -> set[str]:
-    """Name the packages that a log's claim is about; none where the log does not tell them apart."""
+    """Name the packages that a log's claim is about.
+
+    None where the log does not tell them apart.
+    """
     return {cure.name} if isinstance(cure, MatchInstalledFramework) else set()
 
 
@@ -243,7 +252,7 @@ def _install_framework(values: ClaimValues) -> InstallFramework:
 
 
 def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
-    """Name what took the place of a withdrawn distribution, of the same release where there is one."""
+    """Name what replaces a withdrawn distribution, of the same release if there is one."""
     matrix = values.log.matrix
     owners = filter(None, map(find_framework_of_message, values.signatures))
     removed = (
@@ -275,7 +284,10 @@ def _with_extra(values: ClaimValues, framework: Framework, specifier: str, versi
 
 
 def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild:
-    """Ask for the CUDA that another package was built for: xFormers names the torch of its own build."""
+    """Ask for the CUDA that another package was built for.
+
+    XFormers names the torch of its own build.
+    """
     text = " ".join(event.text for event in values.log.events)
     match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
     cuda = f"{match[1]}.{match[2]}" if match else ""
@@ -333,7 +345,7 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
 
 
 def _install_toolkit(values: ClaimValues) -> Fix | None:
-    """Name the CUDA that a build is compiled with, that a message asks for, or that the release was built with."""
+    """Name the CUDA that is compiled with, asked for, or built with."""
     stated = (
         (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda"))
         if values.compiles
@@ -360,7 +372,10 @@ def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
 
 
 def _install_cudnn(values: ClaimValues) -> InstallCudnn:
-    """Name the cuDNN that is asked for: as a message does, as the release does, as the name of the library does."""
+    """Name the cuDNN that is asked for.
+
+    As a message does, as the release does, as the name of the library does.
+    """
     names = map(find_library_name, values.claim.events)
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
     of_release = values.row.cudnn if values.row else ""
@@ -378,7 +393,7 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
 
 
 def _find_site_packages(log: Log) -> str:
-    """Return the folder of the environment's packages, as the paths of a traceback show it; "" where none does."""
+    """Return the folder of the environment's packages in a traceback; "" where none is."""
     texts = " ".join(event.text for event in log.events)
     match = re.search(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts)
     return match_shape(match.group(1), PATH) if match else ""
@@ -416,7 +431,7 @@ def _host_version(values: ClaimValues) -> str:
 
 
 def _replace_extension(values: ClaimValues) -> Fix:
-    """Name the package whose compiled part complains, and the release of its framework that is there."""
+    """Name the package whose compiled part complains, and its framework's release."""
     name = find_complaining_package(values)
     framework = next(iter(companion_row(name).frameworks), "")
     if framework:

@@ -1,4 +1,4 @@
-"""What a log states of the machine, and of what was to be done on it, as facts and target that rules read."""
+"""What a log states of machine and request, as the facts and target of rules."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ class _LogFacts:
         return fact if isinstance(fact, Known) else _known(self._log.python)
 
     def find_offered_cuda(self) -> Fact[str]:
-        """Return the newest CUDA that the driver offers: 11.4, or 11040 as CUDA itself writes it."""
+        """Return the newest CUDA that the driver offers.
+
+        11.4, or 11040 as CUDA itself writes it.
+        """
         fact, number = self.find("driver_cuda"), self.find("cuda_api")
         if (
             isinstance(fact, Unknown)
@@ -158,7 +161,7 @@ class _LogFacts:
         }
 
     def describe_toolkits(self) -> dict[str, Fact[Any]]:
-        """Name the toolkits that the log shows, by the folders where NVIDIA's packages install them."""
+        """Name the log's toolkits by the folders of NVIDIA's packages."""
         roots = {f"/usr/local/cuda-{line}": line for line in self._log.cudas}
         installs = tuple(
             ToolkitInstall(root, "usr-local", version=_known(line)) for root, line in roots.items()
@@ -227,7 +230,7 @@ class _LogFacts:
         return tuple(faults)
 
     def _find_pins(self, fault: LinkFault) -> tuple[str, ...]:
-        """Return the wheel that a release requires, without its extras, of a library that its import misses."""
+        """Return the wheel, without extras, that a release requires of a missing library."""
         build = next(item for item in self.builds if item.distribution == fault.distribution)
         row = self._find_row(build)
         wheels = row.cuda_wheels if row and not row.gpu_extra else ()
@@ -254,7 +257,10 @@ class _LogFacts:
 
 
 def _find_capability(name: str) -> str:
-    """Return the compute capability of a GPU by its name; "" where the name is not known, or fits several."""
+    """Return the compute capability of a GPU by its name.
+
+    Return "" where the name is not known, or fits several.
+    """
     numbers = find_capabilities(name) if len(name) > 2 else ()
     return numbers[0] if len(numbers) == 1 else ""
 
@@ -264,7 +270,10 @@ _BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")
 
 
 def build_target(log: Log, target: Target | None) -> Target:
-    """Add to what was `target` what the log tells of it: what pip finds nothing for, and that CUDA code is built."""
+    """Add to what was `target` what the log tells of it.
+
+    What pip finds nothing for, and that CUDA code is built.
+    """
     given = target or Target()
     requirements = tuple(dict.fromkeys((*given.requirements, *_list_missing_requirements(log))))
     return Target(given.expect, requirements, given.compiles or log.has(*COMPILING, *_BUILDS))

@@ -77,7 +77,10 @@ class Reading:
 
     @property
     def line(self) -> Event | None:
-        """Return the message that the cause rests on; None where it rests on the machine's facts alone."""
+        """Return the message that the cause rests on.
+
+        Return None where it rests on the machine's facts alone.
+        """
         return find_decisive_event(self)
 
 
@@ -93,7 +96,10 @@ class LogJudge:
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
     def read(self, sources: Sequence[tuple[str, Iterable[bytes]]], notes: Sequence[str]) -> Reading:
-        """Scan logs, each a name and its bytes in blocks, and judge them; reading them may add to `notes`."""
+        """Scan logs, each a name and its bytes in blocks, and judge them.
+
+        Reading them may add to `notes`.
+        """
         scanned = scan(sources, load_signatures())
         return self(scanned, tuple(name for name, _ in sources), notes)
 
@@ -107,7 +113,10 @@ def find_main_finding(report: Report) -> Finding | None:
 
 
 def find_decisive_event(reading: Reading) -> Event | None:
-    """Return the message that the main finding rests on; None where it rests on the machine's facts alone."""
+    """Return the message that the main finding rests on.
+
+    Return None where it rests on the machine's facts alone.
+    """
     finding = find_main_finding(reading.report)
     places = _list_places(finding) if finding else ()
     by_place = {format_place(event): event for event in reversed(reading.scan.events)}
@@ -115,7 +124,10 @@ def find_decisive_event(reading: Reading) -> Event | None:
 
 
 def list_harmless_events(reading: Reading) -> tuple[Event, ...]:
-    """List the lines that mean nothing, each once: noise by nature, and what the judgement showed to be noise here."""
+    """List the lines that mean nothing, each once.
+
+    Noise by nature, and what the judgement showed to be noise here.
+    """
     findings = reading.report.findings
     noise_places = {place for item in findings if item.id == NOISE for place in _list_places(item)}
     cause_places = {place for item in findings if item.id != NOISE for place in _list_places(item)}
@@ -156,7 +168,10 @@ def _quote_events(events: Iterable[Event]) -> tuple[Evidence, ...]:
 
 
 def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
-    """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
+    """Turn a claim into a finding.
+
+    What the root explains is linked to it, the rest is a warning beside it.
+    """
     if claim is root:
         severity = ERROR if claim.severity == ERROR else WARNING
         return Finding(
@@ -178,7 +193,7 @@ def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
 def build_rival_findings(
     root: Claim, finding_ids: Iterable[str], system: str
 ) -> tuple[Finding, ...]:
-    """Name each cause that fits the root's messages as well, with the command that tells them apart."""
+    """Name each cause that also fits, with the command that distinguishes them."""
     known = set(finding_ids)
     return tuple(
         Finding(
@@ -275,7 +290,8 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
 
 
 _REASONS = (
-    library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
+    library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims,
+    python_claims,
 )  # fmt: skip
 _CRASHES = (
     "segfault",
@@ -288,8 +304,9 @@ _CRASHES = (
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without
 # anything being wrong.
 _NORMAL_WITHOUT_GPU = (
-    "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
-    "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
+    "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing",
+    "driver-not-in-container", "visible-devices-hidden", "framework-cuda-extra-missing",
+    "driver-device-nodes", "toolkit-wrong-version",
 )  # fmt: skip
 # Findings that are wrong where something ran on a GPU.
 _REFUTED_ON_GPU = ("driver-missing", "framework-cpu-build", "gpu-absent", "platform-no-gpu-wheel")
@@ -306,7 +323,9 @@ def judge_log(
     target: Target | None = None,
     ending: Ending = Ending(),  # noqa: B008 - a value that never changes
 ) -> Report:
-    """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done.
+    """Name the root cause of what `events` report, with the lines that show it.
+
+    `target` is what was to be done.
 
     `ending` says how the log ends; leave it out if the program is known to have failed.
     """
@@ -428,10 +447,12 @@ def _merge_remedies(
     *,
     is_measured: bool,
 ) -> Remedy | None:
-    """Return the remedy for what the facts show; that for what the log says stays where there is no other.
+    """Return the remedy for what the facts show.
 
-    The plan for the machine that the log describes (`plan_command`) always stays, as an alternative. So do
-    the actions of the log's remedy where the facts' remedy has none.
+    That for what the log says stays where there is no other.
+
+    The plan for the machine that the log describes (`plan_command`) always stays, as an
+    alternative. So do the actions of the log's remedy where the facts' remedy has none.
     """
     if rule_fix is None or log_fix is None:
         return rule_fix or log_fix
@@ -466,7 +487,10 @@ _HARMLESS = "Every message that envcheck knows in this log is harmless."
 def _report_without_cause(
     log: Log, claims: tuple[Claim, ...], notes: list[Finding], unclear: list[Event], headline: str
 ) -> Report:
-    """Report the failures without a cause; if there are none, that all is well, for which `headline` says why."""
+    """Report the failures without a cause.
+
+    If there are none, that all is well, for which `headline` says why.
+    """
     symptoms = [
         Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events))
         for claim in claims
@@ -589,14 +613,18 @@ def _fill_message(template: str, event: Event) -> str:
 
 # Captures that show that a GPU exists, or that somebody looks for what a GPU needs.
 _GPU_SOUGHT = (
-    "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path", "cudnn_listed", "cudnn_file",
+    "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path",
+    "cudnn_listed", "cudnn_file",
 )  # fmt: skip
 _INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
 _TRACEBACK_LINES = 60
 
 
 def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, ending: Ending) -> bool:
-    """Tell whether a GPU is meant: it was asked for, there is one, the log asks for it, or fails without it."""
+    """Return whether a GPU is meant.
+
+    It was asked for, there is one, the log asks for it, or fails without it.
+    """
     if target is not None and target.expect != "auto":
         return target.expect == "gpu"
     if log.facts.gpus.value is not None or "cuda" in log.library_path.lower():
@@ -628,7 +656,7 @@ _AVOIDED = (
 
 
 def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
-    """Tell whether the program continued after the messages of a claim."""
+    """Return whether the program continued after the messages of a claim."""
     if not expects_gpu and is_remark(claim):
         return True
     if not claim.events or claim.id in _GPU_UNUSED:
@@ -648,7 +676,7 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
 
 
 def is_remark(claim: Claim) -> bool:
-    """Tell whether a claim rests on messages of programs that continue without a GPU."""
+    """Return whether a claim rests on messages of programs that continue without a GPU."""
     kinds = [(_kind_without_gpu(event), event) for event in claim.events]
     return bool(kinds) and all(
         kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds
@@ -656,7 +684,10 @@ def is_remark(claim: Claim) -> bool:
 
 
 def _kind_without_gpu(event: Event) -> str:
-    """Name what a message means where no GPU is meant; a line that says what is done instead was caught."""
+    """Name what a message means where no GPU is meant.
+
+    A line that says what is done instead was caught.
+    """
     return (
         "caught"
         if re.search(_AVOIDED, event.text)
@@ -674,7 +705,7 @@ _OF_CPU_BUILDS = (
 
 
 def _weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
-    """Weaken what is merely installed, and what the program went on after, where something else failed then."""
+    """Weaken what is installed only, or was survived, where something else failed."""
     facts = [
         claim
         for claim in claims
@@ -716,7 +747,7 @@ def _is_excused(log: Log, claim: Claim) -> bool:
 
 
 def _is_exception(event: Event) -> bool:
-    """Tell whether a program ended by a line: an exception, or a loader that gave up."""
+    """Return whether a program ended by a line: an exception, or a loader that gave up."""
     pattern = r"\W*[\w.]*(?:Error|Exception): |.{0,99}error while loading shared libraries"
     return re.match(pattern, event.text) is not None
 

@@ -18,11 +18,12 @@ from envcheck.rules.catalogue import catalogue
 
 
 class Strength(IntEnum):
-    """The kinds of evidence, the strongest first, each with the reason why it stands above the next.
+    """The kinds of evidence, strongest first, each with the reason for its place.
 
-    Only the order counts. The recorded logs of tests/cases decided it, and hold it. What is merely installed, and what
-    the program went on after, counts as UNUSED_GPU at most where something else failed then: a program ends by what
-    failed last, however clearly an earlier line names its own cause (tests/explain/test_what_failed_last.py).
+    Only the order counts. The recorded logs of tests/cases decided it, and hold it. What is merely
+    installed, and what the program went on after, counts as UNUSED_GPU at most where something else
+    failed then: a program ends by what failed last, however clearly an earlier line names its own
+    cause (tests/explain/test_what_failed_last.py).
     """
 
     because: str
@@ -152,7 +153,10 @@ class Claim:
 
 
 def rank_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """Join the claims of one cause and order them by strength, then by the catalogue; the log's order never counts."""
+    """Join the claims of one cause and order them by strength, then by the catalogue.
+
+    The log's order never counts.
+    """
     grouped: dict[str, list[Claim]] = {}
     for claim in claims:
         grouped.setdefault(claim.id, []).append(claim)
@@ -161,7 +165,10 @@ def rank_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 
 
 def _merge_claims(claims: list[Claim]) -> Claim:
-    """Join the claims of one cause under the strongest; the first by its words where two are equal."""
+    """Join the claims of one cause under the strongest.
+
+    The first by its words where two are equal.
+    """
     ordered = sorted(claims, key=lambda claim: (-claim.strength, claim.message))
     strongest = ordered[0]
     events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
@@ -181,13 +188,16 @@ def find_root(claims: tuple[Claim, ...]) -> Claim | None:
 
 
 def is_consequence(claim: Claim, root: Claim) -> bool:
-    """Tell whether the root causes what a claim saw: by the catalogue, or as a weaker reading of one failure."""
+    """Return whether the root causes what a claim saw.
+
+    By the catalogue, or as a weaker reading of one failure.
+    """
     explained = claim.id in catalogue()[root.id].explains
     return explained or claim.strength < Strength.OPEN or bool(set(claim.events) & set(root.events))
 
 
 def is_second_reading(claim: Claim, root: Claim) -> bool:
-    """Tell whether a claim only reads the root's own lines in a weaker way."""
+    """Return whether a claim only reads the root's own lines in a weaker way."""
     lines = {(event.file, event.line) for event in root.events}
     return (
         claim is not root
@@ -222,7 +232,7 @@ class Log:
         return tuple(event for event in self.events if event.signature in names)
 
     def has(self, *names: str) -> bool:
-        """Tell whether one of these signatures was seen."""
+        """Return whether one of these signatures was seen."""
         return any(event.signature in names for event in self.events)
 
     def find_captures(self, *captures: str) -> Iterator[tuple[Event, str]]:
@@ -242,13 +252,13 @@ class Log:
 
     @cached_property
     def is_healthy(self) -> bool:
-        """Tell whether the log shows a framework that uses a GPU."""
+        """Return whether the log shows a framework that uses a GPU."""
         known = signatures_by_name()
         return any(known[event.signature].role == "healthy" for event in self.events)
 
     @cached_property
     def computes_on_gpu(self) -> bool:
-        """Tell whether a program reached the GPU, even if it failed later."""
+        """Return whether a program reached the GPU, even if it failed later."""
         return self.is_healthy or self.has(*_RAN_ON_GPU)
 
     # -- the machine, by its facts and by the log --
@@ -281,7 +291,10 @@ class Log:
 
     @cached_property
     def container(self) -> str:
-        """Name the kind of container that the log comes from; "" for none, or where it does not tell."""
+        """Name the kind of container that the log comes from.
+
+        Return "" for none, or where it does not tell.
+        """
         kinds = (
             _CONTAINERS[event.signature] for event in self.events if event.signature in _CONTAINERS
         )
@@ -292,18 +305,24 @@ class Log:
 
     @cached_property
     def architecture(self) -> str:
-        """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
+        """Name the processor's architecture as the facts or the log tell it.
+
+        x86_64, aarch64, arm64; "" unknown.
+        """
         version = self.facts.host.architecture.value or self.first_value("arch")
         return version or ("aarch64" if self.values("jetson") else "")
 
     @cached_property
     def in_wsl(self) -> bool:
-        """Tell whether this is Windows' Linux."""
+        """Return whether this is Windows' Linux."""
         return bool(self.facts.host.wsl_version.value or bool(self.values("wsl")))
 
     @cached_property
     def in_container(self) -> bool:
-        """Tell whether the log comes from a container: docker names a host by twelve hexadecimal digits."""
+        """Return whether the log comes from a container.
+
+        docker names a host by twelve hexadecimal digits.
+        """
         hosts = self.values("host", "container_host")
         is_docker_host = any(
             len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts
@@ -312,7 +331,7 @@ class Log:
 
     @cached_property
     def has_no_gpu(self) -> bool:
-        """Tell whether the facts say that there is no NVIDIA GPU."""
+        """Return whether the facts say that there is no NVIDIA GPU."""
         return isinstance(self.facts.gpus, Absent)
 
     @cached_property
@@ -381,7 +400,10 @@ class Log:
 
     @cached_property
     def labelled_cuda(self) -> str:
-        """Return the CUDA in the label of an installed release: 12.6 for +cu126; "" without a label."""
+        """Return the CUDA in the label of an installed release.
+
+        12.6 for +cu126; "" without a label.
+        """
         versions = (self.release_of(item) for item in identities() if item.index)
         label = next(
             filter(None, (re.search(r"\+cu(\d+)(\d)$", version) for version in versions)), None
@@ -390,9 +412,12 @@ class Log:
 
     @cached_property
     def image(self) -> tuple[str, str, str] | None:
-        """Name the distribution, version and CUDA of the one container image that was run; None: another, or several.
+        """Name distribution, version and CUDA of the one container image that was run.
 
-        Only a command, a Dockerfile's FROM or a field of YAML counts, and no run that asks for the driver alone.
+        Return None for another one, or several.
+
+        Only a command, a Dockerfile's FROM or a field of YAML counts, and no run that asks for the
+        driver alone.
         """
         rows = [row.values for row in self.select("container-image")]
         images = {row["base_image"] for row in rows if not _is_driver_check(row)}
@@ -430,17 +455,21 @@ _IN_CONTAINERS = (
 )
 _RAN_ON_GPU = (
     "torch-oom", "torch-oom-new", "torch-oom-allocated", "torch-oom-other-process", "tf-blas-gemm",
-    "cublas-execution-failed", "cudnn-execution-failed", "cudnn-loaded-ok", "cufft-internal", "no-kernel-image",
+    "cublas-execution-failed", "cudnn-execution-failed", "cudnn-loaded-ok", "cufft-internal",
+    "no-kernel-image",
 )  # fmt: skip
 
 
 def _is_driver_check(row: dict[str, str]) -> bool:
-    """Tell whether a container was run to see whether it gets the driver: what follows need not be in it."""
+    """Return whether a container was run to see whether it gets the driver.
+
+    What follows need not be in it.
+    """
     return row.get("base_image_command", "").rpartition("/")[2] in ("nvidia-smi", "nvcc")
 
 
 def _is_harmless(event: Event) -> bool:
-    """Tell whether a line that complains, or tells of the machine, is one of those known to mean no harm."""
+    """Return whether a line that complains, or tells of the machine, is known as harmless."""
     if signatures_by_name()[event.signature].role not in ("cause", "symptom", "context"):
         return False
     if _is_optional_library(event):
@@ -454,7 +483,10 @@ def _is_harmless(event: Event) -> bool:
 
 
 def _is_optional_library(event: Event) -> bool:
-    """Tell whether a build goes on without the library it could not open: TensorRT, or CUPTI for its profiler."""
+    """Return whether a build goes on without the library it could not open.
+
+    TensorRT, or CUPTI for its profiler.
+    """
     is_load_failure = (
         "dlerror" in event.text
         or "Could not load dynamic" in event.text
@@ -468,7 +500,10 @@ def _is_optional_library(event: Event) -> bool:
 
 
 def find_framework_of_message(signature: str) -> Framework | None:
-    """Return the framework whose messages alone have a signature; None for one that several have."""
+    """Return the framework whose messages alone have a signature.
+
+    Return None for one that several have.
+    """
     return next((item for item in identities() if signature.startswith(item.logs.signatures)), None)
 
 
@@ -478,7 +513,7 @@ def find_framework_of_package(name: str) -> Framework | None:
 
 
 def is_framework_module(name: str) -> bool:
-    """Tell whether a framework is imported under a name."""
+    """Return whether a framework is imported under a name."""
     return any(name in (item.name, *item.distributions.values()) for item in identities())
 
 
@@ -491,12 +526,24 @@ def normalize_capability(capability: str) -> str:
 
 
 def parse_number(version: str) -> tuple[int, ...]:
-    """Read the leading numbers of a version as logs write it: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
+    """Read the leading numbers of a version as logs write it.
+
+    "8.3.2" and "8, 3, 2" are (8, 3, 2).
+    """
     return numbers(version.replace(",", ".").replace(" ", ""))
 
 
 COMPILING = {
-    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
-    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
-    "tf-configure-cuda", "torch-cuda-mismatch",
-}  # fmt: skip
+    "apex-cuda-mismatch",
+    "cmake-cuda-not-found",
+    "cmake-no-cuda",
+    "cuda-home-not-set",
+    "extension-cuda-different",
+    "find-cuda-old",
+    "flash-attn-cuda-old",
+    "header-not-found",
+    "linker-cuda-library",
+    "nvcc-not-found",
+    "tf-configure-cuda",
+    "torch-cuda-mismatch",
+}

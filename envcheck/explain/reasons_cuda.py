@@ -67,7 +67,10 @@ def parse_library(name: str) -> Library:
 
 
 def _parse_dll_version(stem: str, version: str) -> str:
-    """Part a DLL's number as NVIDIA writes it: cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7."""
+    """Part a DLL's number as NVIDIA writes it.
+
+    cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7.
+    """
     if (
         stem.startswith("cudnn")
         or len(version) < 2
@@ -83,9 +86,10 @@ def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
 
 
 _LOADS = (
-    "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open", "dll-not-found",
-    "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
-    "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
+    "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
+    "dll-not-found", "tf-couldnt-open-cuda-library", "tf-could-not-find-dll",
+    "could-not-locate-library", "cupy-cuda-path", "dylib-not-loaded", "cannot-open-other-language",
+    "library-cannot-be-loaded",
 )  # fmt: skip
 _HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)
 # who asks: the files of a package, or its own words
@@ -250,7 +254,10 @@ def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
 
 
 def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
-    """Judge a library of the toolkit that cuDNN does not find: by its name, cuDNN was built for another CUDA."""
+    """Judge a library of the toolkit that cuDNN does not find.
+
+    By its name, cuDNN was built for another CUDA.
+    """
     majors = sorted(
         {major(line) for line in providers(log.matrix, library)} or {major(library.version)}
     )
@@ -280,7 +287,7 @@ def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
 
 
 def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) -> str:
-    """Return the CUDA that the framework was built for, as the log states it or by its release; "" unknown."""
+    """Return the framework's CUDA, as the log states it or by its release; "" unknown."""
     releases = ((item.name, log.release_of(item).partition("+")[0]) for item in frameworks)
     rows = (
         log.matrix.release(name, release, "linux_x86_64") for name, release in releases if release
@@ -354,7 +361,10 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
 
 
 def _judge_installed_toolkit(log: Log, events: tuple[Event, ...], asks: str) -> Claim:
-    """Judge libraries of a CUDA whose folder is there: not found, or on a Jetson not mounted from the host."""
+    """Judge libraries of a CUDA whose folder is there.
+
+    Not found, or on a Jetson not mounted from the host.
+    """
     if log.values("jetson"):
         message = (
             f"{asks}; a container on a Jetson takes CUDA from the host, which has another L4T than"
@@ -376,7 +386,10 @@ def _judge_installed_toolkit(log: Log, events: tuple[Event, ...], asks: str) -> 
 def _judge_missing_libraries(
     log: Log, events: tuple[Event, ...], missing: list[Library], asks: str
 ) -> Claim:
-    """Judge by which libraries are missing: where the runtime was found, CUDA is there in another version."""
+    """Judge by which libraries are missing.
+
+    Where the runtime was found, CUDA is there in another version.
+    """
     opened = [parse_library(name) for name in log.values("opened")]
     runtime = any(item.stem == "cudart" for item in opened)
     stems = {item.stem for item in missing}
@@ -414,9 +427,12 @@ def _judge_missing_libraries(
 def _judge_first_missing(
     log: Log, events: tuple[Event, ...], missing: list[Library], asks: str
 ) -> Claim:
-    """Judge libraries without the runtime: a program that lists all that is missing has found the rest.
+    """Judge libraries without the runtime.
 
-    Another one ends at the first. Of a library that one CUDA alone holds, another CUDA is there more often than none.
+    A program that lists all that is missing has found the rest.
+
+    Another one ends at the first. Of a library that one CUDA alone holds, another CUDA is there
+    more often than none.
     """
     if any(event.signature == "missing-dynamic-library" for event in events):
         message = (
@@ -476,7 +492,8 @@ def _judge_other_library(log: Log, event: Event, library: Library) -> Iterator[C
 
 
 _NVCC_UNFIT = (
-    "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch", "find-cuda-old",
+    "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch",
+    "find-cuda-old",
 )  # fmt: skip
 _NEED_NVJITLINK = ("cusolver", "cusparse")
 _CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
@@ -530,7 +547,10 @@ def version_claims(log: Log) -> Iterator[Claim]:
 
 
 def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
-    """Read a failed compilation beside two nvcc of different releases: the one that PATH gives is not the one meant."""
+    """Read a failed compilation beside two nvcc of different releases.
+
+    The one that PATH gives is not the one meant.
+    """
     release_events = log.select("nvcc-release")
     releases = {event.values["nvcc"] for event in release_events}
     failures = log.select(*_NVCC_UNFIT)
@@ -563,7 +583,7 @@ def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
 
 
 def _judge_unreachable_wheels(log: Log) -> Iterator[Claim]:
-    """Read a library of a CUDA wheel that torch seeks on its path beside facts that list that wheel."""
+    """Read a CUDA wheel's library on torch's path beside facts that list that wheel."""
     for event in log.select("torch-preload-cuda"):
         stem = event.text.partition(".so")[0].rpartition("lib")[2]
         wheel = next((name for name in log.packages if name.startswith(f"nvidia-{stem}-cu")), "")
@@ -684,7 +704,7 @@ def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
 
 
 def _judge_apex(log: Log) -> Iterator[Claim]:
-    """Read a build that refuses its toolkit beside the one that torch was built with, which is installed as well."""
+    """Read a build that refuses its toolkit beside torch's own, which is installed too."""
     torch_cuda = log.first_value("torch_cuda")
     mismatches = log.select("apex-cuda-mismatch")
     releases = {major_minor(value) for value in log.values("nvcc")}
@@ -704,7 +724,7 @@ def _judge_apex(log: Log) -> Iterator[Claim]:
 
 
 def _judge_nvjitlink(log: Log) -> Iterator[Claim]:
-    """Read a symbol that libnvJitLink lacks beside the wheel that brings it, where that is older than the symbol."""
+    """Read a symbol that libnvJitLink lacks beside an older wheel of it."""
     wheel = next(
         (
             version
@@ -845,7 +865,7 @@ def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
 
 
 def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
-    """Return the CUDA of the only toolkit and that of the driver, where it is newer and no build brings CUDA."""
+    """Return the only toolkit's CUDA and the driver's newer one, where no build brings any."""
     driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
     if not driver_cuda or len(log.cudas) != 1 or _torch_cuda(log):
         return None
@@ -882,7 +902,7 @@ def _judge_compilers(log: Log) -> Iterator[Claim]:
 
 
 def _list_build_targets(log: Log) -> list[str]:
-    """List the compute capabilities a build holds code for, by the log or by its row in the matrix, lowest first."""
+    """List a build's compute capabilities, by the log or the matrix, lowest first."""
     listed = [
         normalize_capability(item)
         for item in log.first_value("targets").split()
@@ -929,7 +949,10 @@ def _compare_with_build(cc: str, targets: list[str]) -> str:
 
 
 def _is_covered(cc: str, targets: list[str]) -> bool:
-    """Tell whether code for a capability runs on a GPU: of the same major, and not of a higher minor."""
+    """Return whether code for a capability runs on a GPU.
+
+    Of the same major, and not of a higher minor.
+    """
     return any(
         parse_number(item)[:1] == parse_number(cc)[:1] and parse_number(item) <= parse_number(cc)
         for item in targets
@@ -937,6 +960,6 @@ def _is_covered(cc: str, targets: list[str]) -> bool:
 
 
 def _is_dropped(log: Log, cc: str) -> bool:
-    """Tell whether newer toolkits no longer build for a compute capability."""
+    """Return whether newer toolkits no longer build for a compute capability."""
     row = log.matrix.architecture(cc)
     return row is not None and row.last_toolkit is not None

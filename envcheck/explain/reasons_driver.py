@@ -204,7 +204,10 @@ _LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"
 
 
 def _judge_unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
-    """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
+    """Judge by the release which library TensorFlow could not open.
+
+    Of the toolkit, cuDNN, or of the CUDA wheels.
+    """
     if (
         _uses_cuda_wheels(log, event) or re.search(_LOOKS_FOR_WHEELS, event.text)
     ) and not log.cudas:
@@ -238,7 +241,7 @@ def _judge_unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
 
 
 def _uses_cuda_wheels(log: Log, event: Event) -> bool:
-    """Tell whether the framework that says something has CUDA libraries of its own as wheels, by its release."""
+    """Return whether the speaking framework has CUDA libraries as wheels, by its release."""
     row = _find_nearest_release(log, event)
     return row is not None and row.gpu_extra is not None
 
@@ -246,7 +249,10 @@ def _uses_cuda_wheels(log: Log, event: Event) -> bool:
 def _find_nearest_release(
     log: Log, event: Event, *, exact: bool = False
 ) -> FrameworkRelease | None:
-    """Return the matrix' row of the framework that says something: of its release, or of the last one before it."""
+    """Return the matrix' row of the framework that says something.
+
+    Of its release, or of the last one before it.
+    """
     framework = find_framework_of_message(event.signature)
     version = log.release_of(framework).partition("+")[0] if framework else ""
     if not framework or not version:
@@ -259,7 +265,10 @@ def _find_nearest_release(
 
 
 def _judge_compat(log: Log) -> Iterator[Claim]:
-    """Read what a compat libcuda leads to: 804, where the host's driver is older than the image, and 803."""
+    """Read what a compat libcuda leads to.
+
+    804, where the host's driver is older than the image, and 803.
+    """
     for event in log.select("forward-compat-804"):
         if log.in_container:
             message = (
@@ -300,7 +309,7 @@ _NOT_AVAILABLE = ("torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cud
 
 
 def _judge_side_remarks(log: Log) -> Iterator[Claim]:
-    """Weigh what the log asks for or lists beside a failure that says no more than that no GPU is used."""
+    """Weigh what the log asks for or lists beside a failure that only misses the GPU."""
     failures = log.select(*_NO_ANSWER)
     if failures and log.values("other_gpu") and not log.values("nvidia_gpu") and not log.driver:
         message = "The only graphics adapter that lspci lists is not from NVIDIA."
@@ -340,7 +349,10 @@ def _judge_mig(log: Log) -> Iterator[Claim]:
 
 
 def is_normal_without_gpu(log: Log) -> bool:
-    """Tell whether what the log says on driver and CUDA is normal: no GPU here, or a GPU that works all the same."""
+    """Return whether what the log says on driver and CUDA is normal.
+
+    No GPU here, or a GPU that works all the same.
+    """
     return log.has_no_gpu or log.is_healthy
 
 

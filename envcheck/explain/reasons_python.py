@@ -23,8 +23,8 @@ from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
-    "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",
-    "glibc-too-old",
+    "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel",
+    "framework-package-removed", "glibc-too-old",
 )  # fmt: skip
 REFUSALS = (PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC)  # what lets pip find nothing to install
 _RIVALS = (BITS, PIP, PLATFORM, GLIBC)
@@ -66,7 +66,10 @@ def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim 
 
 
 def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
-    """Judge a wheel with a label, of a page that a framework once linked to: for Linux alone, and gone."""
+    """Judge a wheel with a label, of a page that a framework once linked to.
+
+    For Linux alone, and gone.
+    """
     if log.os in ("windows", "darwin"):
         return Claim(
             PLATFORM,
@@ -106,7 +109,10 @@ def _is_never_built(log: Log) -> bool:
 def _judge_obstacle(
     log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]
 ) -> Claim:
-    """Judge by the Python that the log names, else by what pip listed; the rest the rules say of the machine."""
+    """Judge by the Python that the log names, else by what pip listed.
+
+    The rest the rules say of the machine.
+    """
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(
             PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events
@@ -128,7 +134,10 @@ def _judge_obstacle(
 
 
 def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Event, ...]) -> Claim:
-    """Judge where pip lists nothing: pip 19.1 and newer write ERROR first; without that, this pip may be too old."""
+    """Judge where pip lists nothing.
+
+    pip 19.1 and newer write ERROR first; without that, this pip may be too old.
+    """
     is_old_format = (
         required_pip
         and log.os != "windows"
@@ -149,7 +158,7 @@ _MACHINES = ("x86_64", "aarch64", "arm64")
 
 
 def names_release(text: str) -> bool:
-    """Tell whether a requirement names a release."""
+    """Return whether a requirement names a release."""
     return any(sign in text for sign in "=<>~")
 
 
@@ -163,7 +172,10 @@ def _parse_listed_releases(events: Iterable[Event]) -> list[str]:
 def _judge_pip_listing(
     text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]
 ) -> Claim:
-    """Judge by the releases pip did list: none as new as the one asked means an older pip or a newer Python."""
+    """Judge by the releases pip did list.
+
+    None as new as the one asked means an older pip or a newer Python.
+    """
     from packaging.version import InvalidVersion, Version
 
     def version(item: str) -> Version:
@@ -195,7 +207,7 @@ def _judge_pip_listing(
 def list_matching_releases(
     log: Log, framework: str, name: str, specifier: str
 ) -> list[FrameworkRelease]:
-    """List the releases of a distribution that a specifier admits, on every platform; without one the newest."""
+    """List the releases that a specifier admits on every platform; without one the newest."""
     rows = [row for row in log.matrix.releases(framework) if row.distribution == name]
     try:
         matching = [row for row in rows if within(row.version, specifier.replace("===", "=="))]
@@ -304,9 +316,9 @@ _ATTRIBUTES = (
     "unknown-location",
 )
 _DEPENDENCIES = (
-    "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray", "protobuf-descriptors",
-    "protobuf-other", "h5py-decode", "import-name-missing", "glibcxx-not-found", "version-conflict", "keras-attribute",
-    "torchvision-cuda-different",
+    "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray",
+    "protobuf-descriptors", "protobuf-other", "h5py-decode", "import-name-missing",
+    "glibcxx-not-found", "version-conflict", "keras-attribute", "torchvision-cuda-different",
 )  # fmt: skip
 
 
@@ -321,7 +333,7 @@ def python_claims(log: Log) -> Iterator[Claim]:
 
 
 def is_users_file(path: str) -> bool:
-    """Tell whether a path lies outside the folders where packages are installed."""
+    """Return whether a path lies outside the folders where packages are installed."""
     return not any(part in path for part in _INSTALLED)
 
 
@@ -361,8 +373,12 @@ def _parse_public_version(version: str) -> tuple[int, ...]:
 
 
 def _judge_shadowing(log: Log) -> Iterator[Claim]:
-    files = {row["module"]: event for event in log.select("shadowing-traceback") for row in (event.values,)
-             if is_users_file(row["path"])}  # fmt: skip
+    files = {
+        row["module"]: event
+        for event in log.select("shadowing-traceback")
+        for row in (event.values,)
+        if is_users_file(row["path"])
+    }
     for event in log.select("import-from-user-file"):
         row = event.values
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
@@ -600,7 +616,7 @@ _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "s
 
 
 def _judge_emulation(log: Log) -> Iterator[Claim]:
-    """Tell a program of another architecture, which is emulated, from a processor that lacks an instruction."""
+    """Tell an emulated program from a processor that lacks an instruction."""
     emulation_events = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
     crashes = log.select(*_CRASHES)
     if emulation_events and crashes:

@@ -42,12 +42,13 @@ _KIND = bytes(
 def build_finder(
     literals: Sequence[bytes], list_other_literals: Callable[[], Sequence[bytes]] = tuple
 ) -> Find:
-    """Return a function that lists the hits of `literals` in a block, in the order of their first bytes.
+    """Return a function that lists the hits of `literals` in a block, first bytes first.
 
     `list_other_literals` makes literals that cannot stand in UTF-8, numbered after the first ones.
 
-    Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is installed; else an
-    automaton, where that is, or an expression: they are slow and therefore see each kind of line only once.
+    Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is
+    installed; else an automaton, where that is, or an expression: they are slow and therefore see
+    each kind of line only once.
     """
     byte_count, find, all_literals, is_complete = 0, None, literals, False
 
@@ -146,7 +147,7 @@ def _build_automaton_finder(literals: Sequence[bytes]) -> Find | None:
 
 
 def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
-    """Let the automaton see lines that differ in their digits alone once, and compare only what it found there."""
+    """Compare lines that differ in digits alone once, and only where a literal was found."""
     kinds = [literal.translate(_KIND) for literal in literals]
     search = _build_automaton_finder(kinds) or _build_expression_finder(kinds)
     numbered = [literal if re.search(rb"\d", literal) else b"" for literal in literals]
@@ -408,19 +409,19 @@ class Ending:
     last_work: int = 0  # the last line that shows progress or success
 
     def goes_on_after(self, line: int) -> bool:
-        """Tell whether the program went on for some lines, or achieved something, after a line."""
+        """Return whether the program went on for some lines, or achieved something, since."""
         return self.last_prompt < line and (
             self.lines - line >= _GOING_ON or self.succeeds_after(line)
         )
 
     def succeeds_after(self, line: int) -> bool:
-        """Tell whether something was achieved after a line."""
+        """Return whether something was achieved after a line."""
         return self.last_prompt <= line < self.last_work
 
 
 @dataclass
 class Scan:
-    """What logs hold: the known messages in the order they were first seen, and how much was read."""
+    """What logs hold: the known messages in order of first sight, and how much was read."""
 
     events: tuple[Event, ...]
     lines: int
@@ -499,7 +500,10 @@ class Scanner:
         )
 
     def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
-        """List the literals in a chunk of lines with their offsets; letters count alike, small or capital."""
+        """List the literals in a chunk of lines with their offsets.
+
+        Letters count alike, small or capital.
+        """
         return self._find_literals(chunk.lower())
 
     def select_present(self, raw: bytes, numbers: Iterable[int]) -> list[int]:
@@ -517,11 +521,11 @@ class Scanner:
         return tuple(sorted({owner for number in set(numbers) for owner in self._owners[number]}))
 
     def is_harmless(self, signatures: Iterable[int]) -> bool:
-        """Tell whether one of these is known to mean no harm."""
+        """Return whether one of these is known to mean no harm."""
         return any(self._signatures[number].role == "noise" for number in signatures)
 
     def is_context(self, signature: int) -> bool:
-        """Tell whether only what a message captures counts."""
+        """Return whether only what a message captures counts."""
         return self._signatures[signature].role == "context"
 
     def match_message(self, text: str, candidates: tuple[int, ...]) -> Matches:
@@ -578,7 +582,7 @@ class Stream:
         self._scanner.add_ending(self._read_ending(start, self._line - (not chunk)))
 
     def _read_ending(self, start: bytes, lines: int) -> Ending:
-        """Find the last line that somebody typed, the last that shows work, and the last exception."""
+        """Find the last typed line, the last that shows work, and the last exception."""
         texts = start.decode("utf-8", "replace").split("\n")
         prompts = [
             number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)
@@ -661,7 +665,7 @@ class Stream:
     def _add_joined_matches(
         self, wrapped: WrappedLine, text: bytes, literals: Sequence[int]
     ) -> None:
-        """Add what only the lines put together say, instead of what each of them said of the same message."""
+        """Add what only several lines together say, instead of what each of them said."""
         line, matches = self._match_line(text, literals)
         part_matches = [self._match_part(piece, literals) for piece in wrapped.pieces if matches]
         by_worker = [

@@ -105,7 +105,7 @@ def list_noise() -> tuple[Signature, ...]:
 
 
 def load_rivals() -> tuple[Rivals, ...]:
-    """List the pairs of causes that one message may have, with the command that tells them apart."""
+    """List the pairs of causes of one message, with the command that tells them apart."""
     return _load_table().rivals
 
 

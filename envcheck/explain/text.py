@@ -23,7 +23,7 @@ _EIGHT_BIT = rb"([\t\n\r\x20-\x7e]{40,})(?!\0)"
 
 
 class Recoder:
-    """Turn blocks of UTF-8, UTF-16 (with or without its mark), 8-bit text or a mixture into 8-bit text.
+    """Turn blocks of UTF-8, UTF-16, 8-bit text or a mixture into 8-bit text.
 
     Zeros, which a crash leaves in a log and UTF-16 puts between letters, are dropped.
     """
@@ -64,7 +64,10 @@ class Recoder:
 
 
 def encode_fragment(text: str) -> dict[bytes, str]:
-    """Map the ways in which a text may stand in a log to their encodings; "" is the usual one, UTF-8."""
+    """Map the ways in which a text may stand in a log to their encodings.
+
+    "" is the usual one, UTF-8.
+    """
     encodings = {text.encode(): ""}
     if text.isascii():
         return encodings  # it is written alike in all of them
@@ -75,7 +78,7 @@ def encode_fragment(text: str) -> dict[bytes, str]:
 
 
 def decode_line(raw: bytes, encoding: str) -> str:
-    """Decode a line of UTF-8, or of the encoding that something known was found in; 8-bit text else."""
+    """Decode a line of UTF-8, or of a known line's encoding; 8-bit text else."""
     if encoding:
         return raw.decode(encoding, "replace")
     text = raw.decode("utf-8", "replace")
@@ -99,7 +102,10 @@ def _recode(decoder: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """Name the UTF-16 that text of Western letters without a mark would be; "" for text that begins with 8 bits."""
+    """Name the UTF-16 that text of Western letters without a mark would be.
+
+    Return "" for text that begins with 8 bits.
+    """
     pairs = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     if odd > pairs * 0.4 and even < pairs * 0.05 and not sample[1]:
@@ -318,7 +324,7 @@ class Cutter:
 
 
 def clean_line(raw: bytes, encoding: str = "") -> Line:
-    """Decode a line and take timestamps, log prefixes, quote marks and prompts off it, outermost first."""
+    """Decode a line without timestamps, log prefixes, quote marks and prompts."""
     bare = hide_secrets(decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v"))
     text, workers = _unwrap_json(bare), []
     for _ in range(_PREFIXES_PER_LINE):
@@ -357,7 +363,7 @@ def _classify_beginning(text: str) -> str:
 
 
 def _unwrap_json(text: str) -> str:
-    """Take a message out of the JSON object that Docker's log files and structured loggers put around it."""
+    """Take a message out of the JSON object of Docker and structured loggers."""
     if not (text.startswith("{") and text.endswith("}")):
         return text
     try:
@@ -430,7 +436,7 @@ def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
 
 
 def _is_wrapped(line: str, next_line: str, widths: set[int]) -> bool:
-    """Tell whether a line ends where the next word would not have fitted."""
+    """Return whether a line ends where the next word would not have fitted."""
     word = len(next_line.split(None, 1)[0]) if next_line.strip() else 0
     return (
         bool(word)
@@ -461,7 +467,10 @@ def _join_lines(
 
 
 def _may_follow(lines: Sequence[str]) -> bool:
-    """Tell whether the second of two lines may be the rest of the first: no timestamp or rank begins it."""
+    """Return whether the second of two lines may be the rest of the first.
+
+    No timestamp or rank begins it.
+    """
     if len(lines) < 2 or not lines[1].strip() or lines[0].endswith(_BORDERS):
         return False
     line = clean_line(lines[1].encode())

@@ -12,7 +12,10 @@ HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
 
 @dataclass
 class VariableEffect:
-    """What some values of variables do to a package: end its import or its first use, change results, or rescue it."""
+    """What some values of variables do to a package.
+
+    End its import or its first use, change results, or rescue it.
+    """
 
     names: Tuple[str, ...]
     package: str  # the distribution that reads them; "python": the interpreter
@@ -29,7 +32,10 @@ class VariableEffect:
 
 @dataclass
 class WordList:
-    """A variable that names what a release has: a word that no file of it holds ends the program."""
+    """A variable that names what a release has.
+
+    A word that no file of it holds ends the program.
+    """
 
     name: str
     package: str

@@ -1,4 +1,4 @@
-"""Query the matrix: releases, toolkits, drivers, architectures, cuDNN, TensorRT and conda builds, as typed rows."""
+"""Query the matrix, as typed rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class Matrix:
     def __init__(
         self, document: Mapping[str, Any], origin: str = "", renewal: str = "refresh"
     ) -> None:
-        """Wrap a decoded document of schema envcheck/matrix/1; `envcheck matrix RENEWAL` brings a newer one."""
+        """Wrap a decoded document of schema envcheck/matrix/1.
+
+        `envcheck matrix RENEWAL` brings a newer one.
+        """
         self._document = document
         self.origin, self.renewal = origin, renewal
         self._has_own_indexes = True
@@ -97,7 +100,7 @@ class Matrix:
 
     @cached_property
     def _bodies(self) -> Mapping[str, Cells]:
-        """Map each framework, and each companion that is planned and judged like one, to its distributions."""
+        """Map each framework, and each companion planned like one, to its distributions."""
         judged = [
             name for name in framework_names() if _section_of(name) in self._document["companions"]
         ]
@@ -109,7 +112,10 @@ class Matrix:
         return {**self._document["frameworks"], **bodies}
 
     def _releases_of(self, framework: str) -> Mapping[str, list[Cells]]:
-        """Map the versions of a framework to their rows; a section that several share holds those of each."""
+        """Map the versions of a framework to their rows.
+
+        A section that several share holds those of each.
+        """
         if framework not in self._versions_of:
             self._versions_of[framework] = self._read_versions(framework)
         return self._versions_of[framework]
@@ -141,7 +147,10 @@ class Matrix:
 
     @cached_property
     def _owners(self) -> dict[str, tuple[str, str]]:
-        """Map distributions to their framework and top-level module; rules ask about every installed one."""
+        """Map distributions to their framework and top-level module.
+
+        Rules ask about every installed one.
+        """
         rows = [
             (item["name"], (framework, str(item["module"])))
             for framework, body in self._bodies.items()
@@ -160,7 +169,10 @@ class Matrix:
     def release(
         self, framework: str, version: str, platform: str, distribution: str | None = None
     ) -> FrameworkRelease | None:
-        """Return the row of a release; without `distribution`, of the first distribution that has it here."""
+        """Return the row of a release.
+
+        Without `distribution`, of the first distribution that has it here.
+        """
         versions = self._releases_of(framework)
         exact = next(
             (spelling for spelling in _list_spellings(version) if spelling in versions), None
@@ -190,7 +202,7 @@ class Matrix:
         admits: Callable[[str], bool] | None = None,
         pin: str = "",
     ) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases, newest first, of every distribution; `admits` filters by version.
+        """List a framework's releases, newest first; `admits` filters by version.
 
         With `pin`, only versions of that number are asked about: 2.15 and 2.15.0 for 2.15.
         """
@@ -206,7 +218,10 @@ class Matrix:
         )
 
     def _all_releases(self, framework: str, platform: str | None) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases once for each platform: a plan of several packages asks a thousand times."""
+        """List a framework's releases once for each platform.
+
+        A plan of several packages asks a thousand times.
+        """
         if (framework, platform) not in self._listed:
             self._listed[framework, platform] = self.releases(
                 framework, platform, admits=lambda _: True
@@ -220,13 +235,13 @@ class Matrix:
         admits: Callable[[str], bool] | None = None,
         pin: str = "",
     ) -> Iterator[FrameworkRelease]:
-        """Yield releases like `releases`, each followed by its builds on the framework's own package index."""
+        """Yield releases like `releases`, each followed by its index's builds."""
         for row in self.releases(framework, platform, admits, pin):
             yield row
             yield from self.index_builds(row)
 
     def _same_number(self, framework: str, version: str) -> list[str]:
-        """List the versions whose number is that of a version, trailing zeros aside, newest first."""
+        """List the versions equal to a version, trailing zeros aside, newest first."""
         if framework not in self._numbered:
             numbered = self._numbered[framework] = {}
             for item in self.versions(framework):
@@ -241,7 +256,10 @@ class Matrix:
         platform: str,
         distribution: str | None = None,
     ) -> FrameworkRelease | None:
-        """Return the row of one build, by its label such as cu126; "" for the one on the default index."""
+        """Return the row of one build, by its label such as cu126.
+
+        Return "" for the one on the default index.
+        """
         row = self.release(framework, version, platform, distribution)
         if row is None or not local:
             return row
@@ -254,7 +272,10 @@ class Matrix:
         return changed
 
     def index_builds(self, row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
-        """List the builds of a release on its framework's own index, newest CUDA first; () where there are none."""
+        """List the builds of a release on its framework's own index, newest CUDA first.
+
+        Return () where there are none.
+        """
         if id(row) not in self._built:
             self._built[id(row)] = index_rows(row) if self._has_own_indexes else ()
         builds: tuple[FrameworkRelease, ...] = self._built[id(row)]
@@ -270,7 +291,10 @@ class Matrix:
         )
 
     def companion_of(self, distribution: str) -> str | None:
-        """Return the companion of a distribution: keras for tf-keras; None for one that is judged like a framework."""
+        """Return the companion of a distribution.
+
+        Keras for tf-keras; None for one that is judged like a framework.
+        """
         if self.framework_of(distribution):
             return None
         return self._companion_names.get(distribution)
@@ -283,7 +307,7 @@ class Matrix:
     def companions_of(
         self, framework: str, version: str, platform: str, distribution: str
     ) -> tuple[FrameworkRelease, ...]:
-        """List the releases of a companion that go with a framework's release on a platform, newest first."""
+        """List a companion's releases for a framework's release and platform, newest first."""
         pins = self.companion_pins(framework, distribution)
         fitting = {name for name, pin in pins.items() if matches(version, pin)}
         rows = self.companion_releases(distribution) if fitting else ()
@@ -292,7 +316,10 @@ class Matrix:
         )
 
     def companion_pins(self, framework: str, distribution: str) -> Mapping[str, str]:
-        """Map a companion's releases, newest first, to the releases of a framework that they name: 0.29.1 to >=2.14."""
+        """Map a companion's releases to the framework releases that they name.
+
+        The newest is first: 0.29.1 to >=2.14.
+        """
         if (framework, distribution) not in self._pins:
             pins: dict[str, str] = {}
             for row in self.companion_releases(distribution):
@@ -304,14 +331,14 @@ class Matrix:
         return self._pins[framework, distribution]
 
     def is_of_one_cuda(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
-        """Tell whether there is a build of a companion for the CUDA of a framework's build, where that comes from."""
+        """Return whether a companion has a build for the CUDA of a framework's build."""
         if self.is_on_index(companion, release):
             return True
         of_index = release.local and release.cuda and companion_row(companion.distribution).on_index
         return not of_index and shares_cuda(companion, release)
 
     def is_on_index(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
-        """Tell whether the index that a framework's build comes from has the build of a companion for it.
+        """Return whether the index of a framework's build has the companion's build.
 
         It has one for each CUDA of the first framework release that the companion is for.
         """
@@ -341,7 +368,10 @@ class Matrix:
         return self._of_companion[distribution]
 
     def companions_requiring(self, distribution: str, required: str) -> Iterator[FrameworkRelease]:
-        """Yield the releases of a companion, newest first, that require another distribution; build no other row."""
+        """Yield a companion's releases that require another distribution, newest first.
+
+        Build no other row.
+        """
         name = self.companion_of(distribution)
         for version in self.versions(name) if name else ():
             for cells in self._releases_of(name or "")[version]:
@@ -385,7 +415,10 @@ class Matrix:
         return self._one(Toolkit, "toolkits", version=major_minor(version))
 
     def resolve_toolkit(self, cuda: str) -> Toolkit | None:
-        """Return the line of a CUDA version; a bare major, as JAX names its builds, stands for its oldest line."""
+        """Return the line of a CUDA version.
+
+        A bare major, as JAX names its builds, stands for its oldest line.
+        """
         if "." in cuda:
             return self.toolkit(cuda)
         return next((row for row in reversed(self.toolkits()) if major(row.version) == cuda), None)
@@ -397,12 +430,18 @@ class Matrix:
         )
 
     def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
-        """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
+        """Map each CUDA library to its soname in that toolkit.
+
+        Cudart to libcudart.so.12; empty when unknown.
+        """
         toolkit = self.toolkit(cuda_version)
         return toolkit.sonames if toolkit else {}
 
     def toolkits_with(self, library: str, soname: str) -> tuple[str, ...]:
-        """List the toolkit lines, newest first, whose `library`, such as cublas, has this soname."""
+        """List the toolkit lines whose `library`, such as cublas, has this soname.
+
+        The newest is first.
+        """
         return tuple(row.version for row in self.toolkits() if row.sonames.get(library) == soname)
 
     def driver_branch(self, release: str) -> DriverBranch | None:
@@ -438,7 +477,7 @@ class Matrix:
         return cells
 
     def is_tegra(self, capability: str) -> bool:
-        """Return whether a compute capability is that of GPUs in Tegra chips, which run no code of others."""
+        """Return whether a compute capability is of Tegra's GPUs, which run no others' code."""
         row = self.architecture(capability)
         return row is not None and row.tegra
 
@@ -453,7 +492,7 @@ class Matrix:
     # -- cuDNN and TensorRT --
 
     def cudnn(self, version: str, cuda_major: str | None = None) -> CudnnRelease | None:
-        """Return the cuDNN line of a version such as 9.1.0.70, built for one CUDA major if that is given.
+        """Return the cuDNN line of a version, built for one CUDA major if that is given.
 
         Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
         """
@@ -465,7 +504,7 @@ class Matrix:
         return _join_builds(rows) if rows else None
 
     def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:
-        """List the builds of a cuDNN line, a row per CUDA major, or those of all lines, oldest first."""
+        """List the builds of a cuDNN line, or of all, by CUDA major, oldest first."""
         return self._lines(CudnnRelease, "cudnn", version)
 
     def cudnn_soname(self, version: str) -> str | None:
@@ -474,7 +513,7 @@ class Matrix:
         return row.soname if row else None
 
     def tensorrt(self, version: str = "") -> tuple[TensorrtRelease, ...]:
-        """List the builds of the TensorRT line of a version such as 8.6.1, a row per CUDA major, or of all lines."""
+        """List the builds of a TensorRT line, or of all, by CUDA major."""
         return self._lines(TensorrtRelease, "tensorrt", version)
 
     # -- conda --
@@ -533,13 +572,16 @@ class Matrix:
 
 @lru_cache(maxsize=64)
 def _section_of(framework: str) -> str:
-    """Name the section of releases that holds a framework: its own, or the one of the companion that it is."""
+    """Name the section of releases that holds a framework.
+
+    Its own, or the one of the companion that it is.
+    """
     names = identity(framework).plans.gpu_distributions if framework in framework_names() else ()
     return companion_row(names[0]).releases or framework if names else framework
 
 
 def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Cells:
-    """Give Python bindings the GPU code of the newest library that they require, of the same section."""
+    """Give Python bindings the GPU code of the newest library that they require."""
     beside = (
         item
         for version in reversed(list(versions))
@@ -597,7 +639,10 @@ def _get_evidence(cells: Cells, cell: str) -> Mapping[str, Any]:
 
 
 def _expand_proof(cells: Cells) -> dict[str, str]:
-    """Return the proof of each cell: "*" stands for the cells that the row's proof does not name."""
+    """Return the proof of each cell.
+
+    "*" stands for the cells that the row's proof does not name.
+    """
     proof = dict(_get_evidence(cells, "proof"))
     rest = proof.pop("*", None)
     if rest is None:

@@ -1,4 +1,7 @@
-"""Plan what somebody asks for: read the requirements and the machine, choose an installer, resolve on the index."""
+"""Plan what somebody asks for.
+
+Read the requirements and the machine, choose an installer, resolve on the index.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def make_resolver(
     *,
     keeps: bool = False,
 ) -> Resolver | None:
-    """Return what resolves plans on the indexes of this machine for so many seconds; None where none is to be asked."""
+    """Return what resolves plans on the indexes of this machine for so many seconds.
+
+    Return None where none is to be asked.
+    """
     if not verify:
         return None
     from envcheck.plan.resolver import Resolver  # 3 ms
@@ -136,7 +142,10 @@ def _plan_beside(
 
 
 def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -> Facts:
-    """Return the facts to plan with: those of a machine but for CUDA's libraries, and what is stated of it."""
+    """Return the facts to plan with.
+
+    Those of a machine but for CUDA's libraries, and what is stated of it.
+    """
     said, expects_gpu = options.description, options.expect == "gpu"
     base: Facts | None = None
     if isinstance(machine, Facts):
@@ -184,7 +193,7 @@ def _described_sections(said: Description) -> list[str]:
 
 
 def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOptions:
-    """Return the options with the shells of this machine, and its Python of the version that is asked for."""
+    """Return the options with this machine's shells, and its Python of the version asked for."""
     wanted = options.description.python
     if wanted and options.installer != CONDA:
         options = replace(options, find_interpreter=cache(partial(find_python, wanted, environ)))
@@ -192,7 +201,10 @@ def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOp
 
 
 def typed_here(plan: Plan, installer: str) -> Plan:
-    """Return the plan as it is typed on this machine: into folders that are free, with what runs it for the user."""
+    """Return the plan as it is typed on this machine.
+
+    Into folders that are free, with what runs it for the user.
+    """
     plan = use_free_folders(plan, lambda folder: os.path.lexists(os.path.expanduser(folder)))  # noqa: PTH111 - pathlib costs a third of a bare start
     if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
         return plan

@@ -1,7 +1,8 @@
-"""Import the installed frameworks, and the packages that require them, each in its own process with limits.
+"""Import the frameworks and the packages that require them, each in its own process.
 
-Only the environment may decide how an import ends. It starts in an empty folder, writes no bytecode, and
-finds its caches and its configuration in a private folder; HOME stays, since the packages of the user lie there.
+Only the environment may decide how an import ends. It starts in an empty folder, writes no
+bytecode, and finds its caches and its configuration in a private folder; HOME stays, since the
+packages of the user lie there.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ def find_reason_not_to_import(host: Host, python: PythonFacts) -> str:
 def collect_imports(
     python: PythonFacts, seconds: float, watch: Watch
 ) -> Fact[Tuple[ImportTest, ...]]:
-    """Import the frameworks of an environment, then what requires them; all of them within `seconds`."""
+    """Import the frameworks of an environment, then what requires them.
+
+    All of them within `seconds`.
+    """
     chosen = list(list_imports(python))
     if not chosen:
         return Absent(("distributions",))
@@ -125,7 +129,10 @@ def collect_imports(
 
 
 def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str, ...]]]:
-    """Yield what to import, each with its modules: the frameworks, then what requires one of them."""
+    """Yield what to import, each with its modules.
+
+    The frameworks, then what requires one of them.
+    """
     installed = {item.name: item for item in python.distributions.value or ()}
     seen = set()
     for build in python.frameworks.value or ():
@@ -148,7 +155,7 @@ def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str,
 
 
 def _is_on_top(item: Distribution) -> bool:
-    """Return whether a distribution is known to stand on top of a framework, or plainly requires one."""
+    """Return whether a distribution is on top of a framework, or plainly requires one."""
     if item.name in companions():
         return True
     needs = (
@@ -161,7 +168,10 @@ _NO_CODE = re.compile(r"_|tests?$|docs?$|examples?$|benchmarks?$|scripts?$|tools
 
 
 def choose_modules(item: Distribution) -> Tuple[str, ...]:
-    """Name the modules by which a distribution is imported: the one of its own name, else what it owns."""
+    """Name the modules by which a distribution is imported.
+
+    The one of its own name, else what it owns.
+    """
     own = item.name.replace("-", "_")
     if own in item.modules or not item.modules:
         return (own,)
@@ -256,7 +266,7 @@ _PLACE = re.compile(r"\(((?:/|[A-Z]:)[^()\n]+\.py)\)$")
 
 
 def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
-    """Yield the files that the exceptions of a traceback name, and whose content is not what was installed."""
+    """Yield the files that a traceback's exceptions name, and that are not as installed."""
     chain = read_tracebacks(printed)
     named = [found[1] for found in (_PLACE.search(words) for _, words in chain) if found]
     named += [file for file, _ in chain]

@@ -208,7 +208,10 @@ def _list_garbled(host: Host, paths: Iterable[str], python: Optional[str]) -> Se
 def _find_changed(
     host: Host, location: str, changed: Sequence[str], record: str, python: Optional[str]
 ) -> Iterator[Tuple[str, str]]:
-    """Tell the files whose content is no Python from those that hold another text than was installed."""
+    """Tell files whose content is no Python from those that hold another text.
+
+    Another text is one that was not installed.
+    """
     others = []
     for path in changed:
         listed = re.search(rf"^{re.escape(path)},sha256=([\w-]+),", record, re.MULTILINE)

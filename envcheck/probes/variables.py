@@ -16,7 +16,10 @@ _LIMIT = 1 << 29  # bytes; the library of jaxlib has 350 million
 def collect_unknown_words(
     host: Host, installed: Sequence[Distribution]
 ) -> Fact[Tuple[UnknownWord, ...]]:
-    """Find the words of set variables that the installed release does not have; absent where none is looked up."""
+    """Find the words of set variables that the installed release does not have.
+
+    Absent where none is looked up.
+    """
     environment = host.environment()
     unknown: List[UnknownWord] = []
     read: List[str] = []

@@ -410,7 +410,10 @@ def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
 
 
 def _count_checks(report: Report, hidden: int) -> str:
-    """Count the checks and what they found; what follows from another finding is no problem of its own."""
+    """Count the checks and what they found.
+
+    What follows from another finding is no problem of its own.
+    """
     roots = [item for item in report.findings if item.caused_by is None]
     states = [_finding_state(item) for item in roots]
     named = ((BROKEN, "problem"), (WARNED, "warning"), (UNREAD, "undetermined check"))

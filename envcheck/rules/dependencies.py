@@ -1,4 +1,7 @@
-"""Rules about the packages beside a framework: unmet requirements, and packages from several places."""
+"""Rules about the packages beside a framework.
+
+Unmet requirements, and packages from several places.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ _ABOUT = {
 
 @dataclass
 class Violation:
-    """One requirement that what is installed does not meet; `found` is None when nothing is there."""
+    """One requirement that what is installed does not meet.
+
+    `found` is None when nothing is there.
+    """
 
     owner: Distribution
     name: str
@@ -74,7 +80,7 @@ class Violation:
 
     @property
     def is_cuda_wheel(self) -> bool:
-        """Tell whether it is one of NVIDIA's wheels."""
+        """Return whether it is one of NVIDIA's wheels."""
         return _is_wheel(self.name)
 
     @property
@@ -88,7 +94,10 @@ class Violation:
 
     @property
     def is_other_build(self) -> bool:
-        """Whether it was compiled against another minor release of its framework, whose symbols differ."""
+        """Return whether it was compiled against another minor release of its framework.
+
+        Their symbols differ.
+        """
         pin = self.specifier.removeprefix("==")
         is_compiled = pin != self.specifier and companions().get(self.owner.name) == self.name
         return (
@@ -99,7 +108,7 @@ class Violation:
 
 
 def _is_wheel(name: str) -> bool:
-    """Tell whether a distribution is one of NVIDIA's wheels."""
+    """Return whether a distribution is one of NVIDIA's wheels."""
     return name.startswith("nvidia-")
 
 
@@ -110,7 +119,7 @@ def violations(context: Context) -> tuple[Violation, ...]:
 
 
 def broken_pins(context: Context) -> tuple[Violation, ...]:
-    """List every requirement in the environment that is not met, of any distribution, without those of extras."""
+    """List every unmet requirement of any distribution, without those of extras."""
     requirements = (
         (owner, need)
         for owner in context.distributions.values()
@@ -145,7 +154,7 @@ def _search(context: Context) -> Iterator[Violation]:
 
 
 def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Violation]:
-    """Yield broken pins on a framework of what is installed beside it, and all of torchvision and other companions."""
+    """Yield broken pins on a framework's neighbours, and all of its companions."""
     starts = tuple(frameworks)
     for owner in context.distributions.values():
         lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
@@ -176,7 +185,10 @@ def _is_met(version: str, specifier: str) -> bool:
 
 
 def _subject_of(context: Context, item: Violation) -> str:
-    """Return the finding id that a broken pin leads to; the loader's own answer outranks the release it names."""
+    """Return the finding id that a broken pin leads to.
+
+    The loader's own answer outranks the release it names.
+    """
     is_open = isinstance(context.facts.python.link_faults, Unknown)
     return BUILD if item.is_other_build and is_open else item.about
 
@@ -222,13 +234,13 @@ def pin_findings(
 
 
 def breaks_framework(context: Context) -> bool:
-    """Tell whether an installed framework depends on a package that it cannot work with."""
+    """Return whether an installed framework depends on a package that it cannot work with."""
     abouts = ("numpy-abi", "protobuf-conflict", "keras-mismatch", OTHER)
     return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
 
 
 def fails_with_requirements(context: Context, owner: Distribution) -> bool:
-    """Tell whether a distribution is known to fail with the release of something that it requires."""
+    """Return whether a distribution is known to fail with a required release."""
     own = (item for item in violations(context) if item.owner == owner)
     return any(item.found is not None and _known_break(context, item, item.found) for item in own)
 
@@ -254,7 +266,10 @@ def _finding(context: Context, item: Violation, distribution: Distribution) -> F
 def _describe_trial(
     context: Context, item: Violation, distribution: Distribution, known_break: KnownBreak | None
 ) -> str:
-    """End the sentence with what is known of the two: that they fail, that they were seen to work."""
+    """End the sentence with what is known of the two.
+
+    That they fail, that they were seen to work.
+    """
     if known_break:
         return f", with which it is known to fail: {known_break.failure}."
     if _subject_of(context, item) == BUILD:
@@ -271,7 +286,10 @@ def _describe_trial(
 def _known_break(
     context: Context, item: Violation, distribution: Distribution
 ) -> KnownBreak | None:
-    """Find what is known to fail: between a framework and what it requires, or what comes beside it."""
+    """Find what is known to fail.
+
+    Between a framework and what it requires, or what comes beside it.
+    """
     row = _tried_release(context, item.owner)
     if row is not None:
         return row.find_break(distribution)
@@ -375,7 +393,10 @@ def _needed_names(context: Context) -> dict[str, str]:
 def _restore(
     context: Context, items: list[Violation], *, is_missing: bool = False
 ) -> RestoreRequirements:
-    """State what brings back all that one distribution requires: itself, as it is there, and what is not met."""
+    """State what brings back all that one distribution requires.
+
+    Itself, as it is there, and what is not met.
+    """
     owner = items[0].owner
     public = _public(owner.version)
     extra = next(filter(None, (_extra(context, item) for item in items)), "")
@@ -387,7 +408,10 @@ def _restore(
 
 
 def _loads_wheels(context: Context, items: list[Violation]) -> bool:
-    """Tell whether CUDA wheels matter: on a CPU those alone that importing the framework loads."""
+    """Return whether CUDA wheels matter.
+
+    On a CPU those alone that importing the framework loads.
+    """
     framework = context.matrix.framework_of(items[0].owner.name)
     is_linked = framework is not None and known_framework(framework).cuda.brings_libraries
     return context.goal == "gpu" or (is_linked and not all(item.by_extra for item in items))
@@ -429,7 +453,7 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
 
 
 def _is_other_major(item: Violation, found: Distribution) -> bool:
-    """Tell whether no library of the installed wheel bears the name that is asked for: another major."""
+    """Return whether no library of the wheel has the name that is asked for."""
     return bool(item.specifier) and not any(
         major(clause.version) == major(found.version)
         for clause in clauses(item.specifier.replace(" ", ""))
@@ -492,7 +516,7 @@ def _extra(context: Context, item: Violation) -> str:
 
 
 def _finds_libraries(context: Context, owner: Distribution) -> bool:
-    """Tell whether the builds of a distribution were seen to find all they load; none listed proves nothing."""
+    """Return whether a distribution's builds found all they load; none proves nothing."""
     builds = (build for framework in judged_frameworks(context) for build in framework.builds)
     own_builds = [build for build in builds if build.distribution == owner.name]
     return all(build.libraries.value and not unfound_libraries(build) for build in own_builds)
@@ -501,13 +525,17 @@ def _finds_libraries(context: Context, owner: Distribution) -> bool:
 # Which package each finding is about: what the matrix knows of it stands for its unmet
 # requirements.
 _SUBJECTS = {
-    "numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras", BUILD: "", OTHER: "",
+    "numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras",
+    BUILD: "", OTHER: "",
 }  # fmt: skip
 
 
 @rule(*_SUBJECTS, goal="any")
 def unmet_requirements(context: Context) -> Iterator[Finding]:
-    """Find packages around the frameworks that they cannot work with: by known problems, then by requirements."""
+    """Find packages around the frameworks that they cannot work with.
+
+    By known problems, then by requirements.
+    """
     for finding_id, name in _SUBJECTS.items() if judged_frameworks(context) else ():
         findings = list(problem_findings(context, finding_id))
         yield from findings
@@ -578,7 +606,7 @@ _COMPARISONS = (
 def _goes_with(
     context: Context, row: EqualReleases, main: Distribution, item: Distribution
 ) -> bool:
-    """Tell whether a part is of the release that is needed, or its library is there outside Python packages."""
+    """Return whether a part is of the needed release, or outside Python packages."""
     if not row.library:
         return _public(item.version) == _public(main.version)
     copies = (
@@ -592,7 +620,7 @@ _LEGACY_KERAS = "tf-keras"
 
 
 def _legacy_keras(context: Context) -> Iterator[Finding]:
-    """Find TF_USE_LEGACY_KERAS set, which sends tf.keras to the package tf-keras, without that package."""
+    """Find TF_USE_LEGACY_KERAS set without tf-keras, to which it sends tf.keras."""
     if context.environment.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
         return
     for framework in judged_frameworks(context):
@@ -655,14 +683,14 @@ def env_mixed(context: Context) -> Iterator[Finding]:
 
 
 def _from_outside(copies: list[Distribution]) -> bool:
-    """Tell whether an environment's package has another version outside of it."""
+    """Return whether an environment's package has another version outside of it."""
     scopes = {item.scope for item in copies}
     has_versions = len({item.version for item in copies}) > 1
     return has_versions and "environment" in scopes and bool(scopes & set(_OUTSIDE))
 
 
 def _two_installers(copies: list[Distribution]) -> bool:
-    """Tell whether conda and pip both registered one package in the same folder."""
+    """Return whether conda and pip both registered one package in the same folder."""
     same_folder = [item for item in copies if item.location == copies[0].location]
     conda = {item.installer == "conda" for item in same_folder if item.installer}
     return len({item.version for item in same_folder}) > 1 and len(conda) > 1
@@ -716,7 +744,7 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
 
 
 def _hides_framework(context: Context, folder: str) -> bool:
-    """Tell whether a folder holds what is imported as a framework, or as a module that its import needs."""
+    """Return whether a folder holds a framework's module, or one that its import needs."""
     top = folder.rstrip("/") + "/"
     builds = [
         build.facts
@@ -731,7 +759,7 @@ def _hides_framework(context: Context, folder: str) -> bool:
 
 
 def _foreign_entries(context: Context) -> dict[str, str]:
-    """Map each PYTHONPATH entry that belongs to another Python than the inspected one to that Python's release."""
+    """Map the PYTHONPATH entries of another Python to that Python's release."""
     minor = major_minor(context.facts.python.version.value or "")
     entries = context.environment.get("PYTHONPATH", "").split(
         ";" if context.os == "windows" else ":"

@@ -787,7 +787,9 @@ def _describe_older(context: Context, wanted: WantedRelease) -> str:
 
 
 def _is_aside(context: Context, wanted: WantedRelease) -> bool:
-    """Return whether a release that is not known decides nothing: what a file is about is beside it.
+    """Return whether a release that is not known decides nothing.
+
+    What a file is about is beside it.
 
     Another framework is; the framework of a package is where its release is pinned or installed.
     """

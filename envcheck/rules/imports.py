@@ -1,4 +1,7 @@
-"""Judge what real imports showed: they refute what claims to stop them, and name what nothing on the disk explains."""
+"""Judge what real imports showed.
+
+They refute what claims to stop them, and name what nothing on the disk explains.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ _LONGEST = 300  # characters of an exception in a sentence
 
 @once
 def tried_imports(context: Context) -> tuple[ImportTest, ...]:
-    """List the imports that were tried; they say nothing about a release that is asked about and not installed."""
+    """List the imports that were tried.
+
+    They say nothing about a release that is asked about and not installed.
+    """
     if any(not build.installed for build in target_builds(context)):
         return ()
     return context.facts.python.imports.value or ()
@@ -53,7 +59,10 @@ def label_of(test: ImportTest) -> str:
 
 
 def last_words(test: ImportTest) -> str:
-    """Return what ended an import: the last exception of its chain, else the last line that it printed."""
+    """Return what ended an import.
+
+    The last exception of its chain, else the last line that it printed.
+    """
     last = test.printed.rstrip().rpartition("\n")[2].strip()
     chain = read_tracebacks(test.printed)
     is_exception = chain and not last.startswith(("it was ended by", "its Python ended"))
@@ -67,10 +76,10 @@ def _read_chain(test: ImportTest) -> list[tuple[str, str]]:
 
 
 def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding]:
-    """Hold the findings that claim to stop an import against the imports that were tried, and report the deaths.
+    """Hold claims against the imports that were tried, and report the deaths.
 
-    A refuted claim becomes a warning. One that explains a death takes it as evidence, counts as much as it does, and
-    the death is not reported beside it.
+    A refuted claim becomes a warning. One that explains a death takes it as evidence, counts as
+    much as it does, and the death is not reported beside it.
     """
     tests = tried_imports(context)
     weighed: list[Finding] = []
@@ -161,7 +170,10 @@ _NAME = re.compile(r"\b[A-Za-z_][\w.]*")
 
 
 def _cure(context: Context, test: ImportTest) -> Fix:
-    """Reinstall what holds a file that Python cannot read, or lacks its module; else show the whole traceback."""
+    """Reinstall what holds a file that Python cannot read, or lacks its module.
+
+    Else show the whole traceback.
+    """
     for file, words in _read_chain(test):
         lost = _NO_MODULE.search(words)
         owner = _module_owner(context, lost[1]) if lost else _owner_of(context, file)
@@ -186,7 +198,10 @@ def _module_owner(context: Context, module: str) -> Distribution | None:
 
 
 def _list_suspects(context: Context, test: ImportTest) -> set[str]:
-    """Name the distributions that a traceback points to: what its exceptions name, and whose files raised them."""
+    """Name the distributions that a traceback points to.
+
+    What its exceptions name, and whose files raised them.
+    """
     suspects: set[str] = set()
     for file, words in _read_chain(test):
         names = [name.partition(".")[0] for name in _NAME.findall(words)]
@@ -202,7 +217,10 @@ def _list_suspects(context: Context, test: ImportTest) -> set[str]:
 
 
 def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
-    """Return whether a claim fits a death: it names what the traceback points to, or, as an error, what died."""
+    """Return whether a claim fits a death.
+
+    It names what the traceback points to, or, as an error, what died.
+    """
     suspects = _list_suspects(context, test)
     words = map(canonical_name, re.findall(r"[\w.-]+", finding.message))
     if not suspects.isdisjoint((*words, *finding.about.names)):
@@ -229,7 +247,9 @@ def _claims_import(finding: Finding) -> bool:
 
 
 def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest, ...]:
-    """Return the imports that a finding speaks of: those that it names, else those of the frameworks.
+    """Return the imports that a finding speaks of.
+
+    Those that it names, else those of the frameworks.
 
     One that names nothing may also be about a package on top whose import died.
     """

@@ -1,4 +1,7 @@
-"""Judge damaged files and interrupted installations: whether importing a framework needs what is missing."""
+"""Judge damaged files and interrupted installations.
+
+Whether importing a framework needs what is missing.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ class LoadedDistribution:
     files: tuple[FileGroup, ...]
 
     def list_loaded(self, release: str) -> frozenset[str]:
-        """List the files that a release loads: of one not recorded, those of its neighbours on both sides.
+        """List the files that a release loads.
+
+        Of one not recorded, those of its neighbours on both sides.
 
         Beyond the recorded releases a release of the same minor is the neighbour on both sides.
         """
@@ -97,14 +102,17 @@ def expand_places(text: str) -> Iterator[int]:
 
 @dataclass
 class Imports:
-    """The content of a file of data/frameworks/imports: what importing a framework loads, a companion beyond that."""
+    """The content of a file of data/frameworks/imports.
+
+    What importing a framework loads, a companion beyond that.
+    """
 
     framework: str
     distributions: tuple[LoadedDistribution, ...]
     citation: Citation
 
     def names(self, distribution: str) -> bool:
-        """Tell whether importing the framework loads something of a distribution."""
+        """Return whether importing the framework loads something of a distribution."""
         return any(each.name == distribution for each in self.distributions)
 
     def list_loaded(self, distribution: str, release: str) -> frozenset[str]:
@@ -204,7 +212,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
 
 
 def _lacks_needed(context: Context, distribution: str) -> bool:
-    """Tell whether a file of a distribution that an import needs is damaged, or whether that is unknown."""
+    """Return whether a file that an import needs is damaged, or that is unknown."""
     faults = context.facts.python.file_faults
     if faults.value is None:
         return True
@@ -220,7 +228,10 @@ def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ..
 
 @rule("install-damaged", goal="any")
 def install_damaged(context: Context) -> Iterator[Finding]:
-    """Find files that a distribution lists and that are missing or damaged; an error where the import needs one."""
+    """Find files that a distribution lists and that are missing or damaged.
+
+    An error where the import needs one.
+    """
     faults = _read(context, context.facts.python.file_faults, "python.file_faults")
     yield from _list_edited(faults)
     damaged = [item for item in faults if item.kind != _EDITED]
@@ -284,7 +295,10 @@ def _reinstall(
 
 
 def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[str]:
-    """List the imports that show whether a reinstallation worked: the one that needs the file, else the frameworks'."""
+    """List the imports that show whether a reinstallation worked.
+
+    The one that needs the file, else the frameworks'.
+    """
     needing = find_import(context, item) if isinstance(item, FileFault) else ""
     loading = _list_imports(context, item.distribution)
     if needing:
@@ -303,7 +317,7 @@ def _installed_imports(context: Context) -> tuple[str, ...]:
 
 
 def _list_imports(context: Context, distribution: str) -> list[str]:
-    """List the installed frameworks and companions whose import loads something of a distribution."""
+    """List the frameworks and companions whose import loads a distribution."""
     own = framework_of(distribution)
     names = dict.fromkeys((*([own] if own else ()), *_installed_imports(context)))
     return [
@@ -315,7 +329,7 @@ def _list_imports(context: Context, distribution: str) -> list[str]:
 
 @once
 def find_import(context: Context, fault: FileFault) -> str:
-    """Name the import that loads a file, or one in a missing folder, and dies without it: a framework's first."""
+    """Name the import that loads a file and dies without it: a framework's first."""
     if fault.kind in {"shortened", _EDITED}:
         return ""
     name = fault.path.rpartition("/")[2]
@@ -349,9 +363,12 @@ def _is_needed(context: Context, name: str, fault: FileFault) -> bool:
 
 
 def _is_mandatory(context: Context, name: str, fault: FileFault) -> bool:
-    """Tell whether an import dies without a distribution's file: it goes on without some distributions that it tries.
+    """Return whether an import dies without a distribution's file.
 
-    Without its `__init__.py`, or with an empty one, a package can be imported: some ask for nothing that is in it.
+    It goes on without some distributions that it tries.
+
+    Without its `__init__.py`, or with an empty one, a package can be imported: some ask for nothing
+    that is in it.
     """
     distribution = fault.distribution
     host = companions().get(name, name)

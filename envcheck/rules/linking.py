@@ -1,4 +1,7 @@
-"""Judge what the loader cannot load: libraries that are missing, and symbols that the libraries there do not define."""
+"""Judge what the loader cannot load.
+
+Libraries that are missing, and symbols that the libraries there do not define.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault
 
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
-    """Tell whether a link fault already reports that a requirement of one distribution on another is not met."""
+    """Return whether a link fault already reports an unmet requirement."""
     fact = context.facts.python.link_faults
     faults = _of_goal(context, fact.value or ())
     faults = tuple(item for item in faults if item.distribution == owner)
@@ -147,7 +150,7 @@ def _lacks_wheel(context: Context, fault: LinkFault) -> bool:
 
 
 def _is_extension(fault: LinkFault) -> bool:
-    """Tell whether nobody recorded what the import of a distribution does without the file."""
+    """Return whether nobody recorded what the import of a distribution does without the file."""
     return (
         not fault.stops
         and not framework_of(fault.distribution)
@@ -156,7 +159,7 @@ def _is_extension(fault: LinkFault) -> bool:
 
 
 def _is_minor(context: Context, fault: LinkFault) -> bool:
-    """Tell whether what is meant to work here goes on without the file."""
+    """Return whether what is meant to work here goes on without the file."""
     return fault.stops == USE and not (fault.needs_gpu and context.goal == "gpu")
 
 
@@ -184,7 +187,10 @@ def _report(
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
-    """Report an extension that needs symbols that the framework lacks; other rules compare CUDA and Python."""
+    """Report an extension that needs symbols that the framework lacks.
+
+    Other rules compare CUDA and Python.
+    """
     # its CUDA says more
     if fault.kind in _SYMBOLS and fault.distribution not in mismatched_extensions(context):
         owner = fault.found_in or fault.library
@@ -214,7 +220,7 @@ def _match_framework(context: Context, fault: LinkFault) -> Fix:
 
 
 def _names_release(context: Context, fault: LinkFault) -> bool:
-    """Tell whether an extension requires certain releases of the framework."""
+    """Return whether an extension requires certain releases of the framework."""
     item = context.distributions.get(fault.distribution)
     requirements = filter(None, map(find_requirement, item.requires if item else ()))
     is_bounded = any(each.name == fault.found_in and each.specifier for each in requirements)
@@ -222,7 +228,7 @@ def _names_release(context: Context, fault: LinkFault) -> bool:
 
 
 def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
-    """Report a companion that refuses a framework that was built for another CUDA, or holds nothing for it."""
+    """Report a companion that refuses its framework's CUDA, or holds nothing for it."""
     framework, companion = (
         context.distributions.get(name) for name in (fault.found_in, fault.distribution)
     )
@@ -248,7 +254,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
-    """Tell whether damaged files, which another rule calls an error, explain why a library is missing."""
+    """Return whether damaged files, an error of another rule, explain a missing library."""
     faults = context.facts.python.file_faults.value or ()
     damaged = {item.distribution for item in faults if find_import(context, item)}
     owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {
@@ -301,7 +307,10 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
 def _describe_lost_wheels(
     context: Context, faults: list[LinkFault], pin: _Pin, unmet: tuple[str, ...]
 ) -> tuple[str, str, Fix]:
-    """Describe all wheels that a framework lacks; where it lacks more than wheels, pip brings them all."""
+    """Describe all wheels that a framework lacks.
+
+    Where it lacks more than wheels, pip brings them all.
+    """
     fault = faults[0]
     sonames = tuple(dict.fromkeys(item.library for item in faults))
     more = f" and {len(sonames) - 1} more libraries" if sonames[1:] else ""
@@ -332,7 +341,10 @@ def _describe_lost_wheels(
 def _outside_wheels(
     context: Context, sonames: tuple[str, ...], fault: LinkFault, lost: str
 ) -> Iterator[Finding]:
-    """Report libraries of no NVIDIA wheel: of what the distribution requires, of a CUDA Toolkit or of the system."""
+    """Report libraries of no NVIDIA wheel.
+
+    Of what the distribution requires, of a CUDA Toolkit or of the system.
+    """
     if not fault.wheel or not framework_of(fault.distribution):
         absent = _absent_requirements(context, fault.distribution)
         more = f" and {len(absent) - 1} more" if absent[1:] else ""
@@ -356,7 +368,10 @@ def _outside_wheels(
 
 
 def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
-    """List what a distribution requires that is not installed, as it is typed; NVIDIA's wheels are judged apart."""
+    """List what a distribution requires that is not installed, as it is typed.
+
+    NVIDIA's wheels are judged apart.
+    """
     owner = context.distributions.get(name)
     needs = requirements_of(context, owner) if owner and owner.installer != "conda" else ()
     others = (item for item in needs if not item[2] and not item[0].startswith("nvidia-"))
@@ -367,7 +382,10 @@ def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
 
 
 def _lacking(context: Context, fault: LinkFault) -> Finding:
-    """Report a library without the symbols that a file needs: it is the wrong release or the wrong copy."""
+    """Report a library without the symbols that a file needs.
+
+    It is the wrong release or the wrong copy.
+    """
     glibc = fault.symbols[0].partition("GLIBC_")[2]
     if glibc and not fault.found:
         message = (
@@ -441,22 +459,30 @@ def _label(context: Context, name: str) -> str:
 
 
 def _evidence(fault: LinkFault) -> tuple[Evidence, ...]:
-    shown = f"needs {fault.library}" + (f": {', '.join(fault.symbols)}" if fault.symbols else "")
-    found = f"found through {fault.via}" if fault.via else "found"
-    where = Evidence(fault.library, found, Source("file", fault.found)) if fault.found else Evidence(
-        fault.library, f"not found; is at {fault.elsewhere[0]}" if fault.elsewhere else "not found"
-    )  # fmt: skip
-    return (Evidence(fault.file, shown, Source("file", fault.file)), where)
+    shown = f"needs {fault.library}"
+    if fault.symbols:
+        shown += f": {', '.join(fault.symbols)}"
+    caller = Evidence(fault.file, shown, Source("file", fault.file))
+    if fault.found:
+        found = f"found through {fault.via}" if fault.via else "found"
+        return (caller, Evidence(fault.library, found, Source("file", fault.found)))
+    missing = "not found"
+    if fault.elsewhere:
+        missing += f"; is at {fault.elsewhere[0]}"
+    return (caller, Evidence(fault.library, missing))
 
 
 def _is_of(name: str, wheel: str) -> bool:
-    """Tell whether a distribution is a wheel for some CUDA: nvidia-cublas-cu12 is nvidia-cublas."""
+    """Return whether a distribution is a wheel for some CUDA: nvidia-cublas-cu12 is."""
     return bool(wheel) and re.fullmatch(rf"{re.escape(wheel)}(-cu\d+)?", name) is not None
 
 
 @once
 def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
-    """List what is required of NVIDIA's wheels: by the distribution that is imported, then by what lists them."""
+    """List what is required of NVIDIA's wheels.
+
+    By the distribution that is imported, then by what lists them.
+    """
     owners = sorted(context.distributions.values(), key=lambda item: item.name != importing)
     return tuple(pin for owner in owners for pin in _pins_of(context, owner))
 
@@ -474,7 +500,7 @@ def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
 
 
 def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:
-    """Name every wheel that the imported distribution requires in another release, the one to blame first."""
+    """Name every wheel required in another release, the one to blame first."""
     owned = [pin for pin in _list_pins(context, importing) if pin.owner.name == importing]
     unmet = [pin for pin in owned if not _is_met(context, pin)]
     return tuple(dict.fromkeys(pin.requirement for pin in (first, *unmet)))
@@ -487,7 +513,7 @@ def _is_met(context: Context, pin: _Pin) -> bool:
 
 @rule(OTHER_BUILD, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
-    """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
+    """Find PyTorch extensions built for another CUDA major, or another Python."""
     recorded = {
         item.distribution for item in context.facts.python.link_faults.value or () if item.stops
     }
@@ -505,7 +531,7 @@ def _extension_host(context: Context) -> Build | None:
 
 @once
 def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
-    """Map each distribution to the first of its files that was built for another CUDA or Python, and the reason."""
+    """Map distributions to their first file for another CUDA or Python, and the reason."""
     extensions = context.facts.python.extensions.value or ()
     torch = _extension_host(context) if extensions else None
     found: dict[str, tuple[Extension, str]] = {}
@@ -520,7 +546,7 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
 
 @rule(OTHER_BUILD, severity=WARNING)
 def package_for_another_cuda(context: Context) -> Iterator[Finding]:
-    """Find packages whose wheel is for another CUDA major than PyTorch, where the loader was not asked."""
+    """Find packages for another CUDA major than PyTorch, where no loader was asked."""
     hosts = (build for build in judged_builds(context) if build.traits.cuda.hosts_extensions)
     torch = None if context.facts.python.link_faults.value is not None else next(hosts, None)
     cuda = torch.cuda.value if torch else None
@@ -546,7 +572,7 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
 
 @rule(OTHER_BUILD, severity=WARNING)
 def label_of_another_build(context: Context) -> Iterator[Finding]:
-    """Find packages whose version label names another PyTorch or CUDA than the installed: 2.5.8+cu122torch2.2."""
+    """Find packages whose label names another PyTorch or CUDA: 2.5.8+cu122torch2.2."""
     torch = _extension_host(context)
     for item in context.distributions.values() if torch else ():
         label = item.version.partition("+")[2]
@@ -575,7 +601,10 @@ def _labelled_torch(torch: Build, label: str) -> str:
 
 
 def _labelled_cuda(torch: Build, label: str) -> str:
-    """Describe how a companion's CUDA label clashes with torch: PyTorch's companions refuse another CUDA major."""
+    """Describe how a companion's CUDA label clashes with torch.
+
+    PyTorch's companions refuse another CUDA major.
+    """
     if torch.cuda_build.value is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
     label_version, cuda = label_cuda(label[label.find("cu") :]), torch.cuda.value
@@ -602,7 +631,7 @@ def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -
 
 
 def _describe_other_python(context: Context, extension: Extension) -> str:
-    """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
+    """Compare an extension's ABI tag with the interpreter: _ext.cpython-37m-....so."""
     match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
     version = context.facts.python.version.value
     if match is None or version is None or major_minor(version) == ".".join(match.groups()):

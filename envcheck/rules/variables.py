@@ -1,4 +1,7 @@
-"""Judge environment variables: those that end an import or a first use, hide the GPU, change results, or rescue."""
+"""Judge environment variables.
+
+Those that end an import or a first use, hide the GPU, change results, or rescue.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def _set_effects(context: Context) -> tuple[tuple[VariableEffect, str, str, Dist
 
 
 def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
-    """Return the release that reads a variable; None where it is not there, or of no release of the row."""
+    """Return the release that reads a variable.
+
+    Return None where it is not there, or of no release of the row.
+    """
     if row.package == _INTERPRETER:
         version = context.facts.python.version.value or ""
         reader = Distribution("Python", version) if version else None
@@ -94,7 +100,10 @@ def environment_variable(context: Context) -> Iterator[Finding]:
 def _describe_end(
     context: Context, row: VariableEffect, name: str, value: str, reader: Distribution
 ) -> Finding:
-    """Say that a value ends the start of Python, an import or a first use; a warning where no framework is."""
+    """Say that a value ends the start of Python, an import or a first use.
+
+    A warning where no framework is.
+    """
     frameworks = row.frameworks or tuple(filter(None, (framework_of(row.package),)))
     installed = set(map(framework_of, context.distributions))
     dead = [item for item in frameworks if item in installed]
@@ -132,7 +141,7 @@ _GPU_PLATFORMS = {"cuda", "gpu"}
 
 @rule(_ID, _HIDDEN_GPUS, goal="any")
 def jax_platforms(context: Context) -> Iterator[Finding]:
-    """Find a JAX that is told to use a platform that is not there, or none but the CPU beside a GPU."""
+    """Find a JAX that must use a missing platform, or only the CPU beside a GPU."""
     jax = context.distributions.get("jax")
     for name in _PLATFORMS if jax else ():
         value = context.environment.get(name, "")
