@@ -70,8 +70,8 @@ Saved: TypeAlias = "Snapshot | Path"  # a snapshot, or the file of one
 OnImport: TypeAlias = "Callable[[Report, str, int, int], None]"
 
 
-# Who calls: the command line, a program in its own Python (`import envcheck`), an agent, whose words
-# may be those of a repository.
+# Who calls: the command line, a program in its own Python (`import envcheck`), an agent.
+# An agent's words may be those of a repository.
 COMMAND, PROGRAM, AGENT = "command", "program", "agent"
 ASKED_BY: ContextVar[str] = ContextVar("asked_by", default=COMMAND)
 
@@ -91,7 +91,10 @@ def as_program(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_about_this_python() -> bool:
-    """Return whether the Python that asks is meant: a program's own, or that of `python -m envcheck`."""
+    """Return whether the Python that asks is meant.
+
+    A program's own, or that of `python -m envcheck`.
+    """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     is_module = getattr(spec, "name", "") == "envcheck.__main__"
     asker = ASKED_BY.get()

@@ -91,7 +91,10 @@ def collect(
 
 
 def collect_here(python: str, env: str, without: Collection[str] = (), **options: bool) -> Snapshot:
-    """Read this machine with the Python that is named, as `collect` does; `options` are of PythonSelection."""
+    """Read this machine with the named Python, as `collect` does.
+
+    `options` are of PythonSelection.
+    """
     return collect(LocalHost(), PythonSelection(python, env, **options), without)
 
 

@@ -1,10 +1,13 @@
-"""Choose the Python environment that a person means, in the order that uv, Poetry, PDM, VS Code and pixi follow.
+"""Choose the Python environment that a person means.
 
-An option, the Python that asks, a notebook's kernel, what PDM saved, the active environment, then those of the
-project: UV_PROJECT_ENVIRONMENT, what the settings of its tools name, its .venv, what its managers keep elsewhere, any
-other folder that is an environment. After that the Python that runs this program, conda's base, the first Python on
-PATH. An environment that was made for this program alone (by `uvx`, `uv tool`, `uv run --with`, pipx) is nobody's: it
-is recognised by what it holds, wherever it lies.
+The order is that of uv, Poetry, PDM, VS Code and pixi.
+
+An option, the Python that asks, a notebook's kernel, what PDM saved, the active environment, then
+those of the project: UV_PROJECT_ENVIRONMENT, what the settings of its tools name, its .venv, what
+its managers keep elsewhere, any other folder that is an environment. After that the Python that
+runs this program, conda's base, the first Python on PATH. An environment that was made for this
+program alone (by `uvx`, `uv tool`, `uv run --with`, pipx) is nobody's: it is recognised by what it
+holds, wherever it lies.
 
 What was merely found is read from its files: a repository may hold any program as .venv/bin/python.
 """
@@ -89,7 +92,10 @@ class PythonChoice:
 
 
 def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
-    """Choose the Python to inspect; NO_ENVIRONMENT with our own Python's answer if none is anybody's."""
+    """Choose the Python to inspect.
+
+    NO_ENVIRONMENT with our own Python's answer if none is anybody's.
+    """
     arguments = ("without-packages",) if selection.without_packages else ()
     if selection.python:
         return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
@@ -112,7 +118,10 @@ def _choose_asking(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
 def _choose_meant(
     host: Host, meant: List[OtherEnvironment], arguments: Tuple[str, ...]
 ) -> Optional[PythonChoice]:
-    """Choose the first environment that a person means; none where several folders are meant alike."""
+    """Choose the first environment that a person means.
+
+    None where several folders are meant alike.
+    """
     usable = [item for item in meant if not item.problem]
     if not usable:
         return None
@@ -187,7 +196,7 @@ def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> Pytho
 
 
 def _list_meant(host: Host) -> List[OtherEnvironment]:
-    """List the environments that may be meant, the first first, each once, and what names one in vain."""
+    """List the environments that may be meant, each once, and what names one in vain."""
     projects = list(_list_projects(host))
     found: Dict[str, OtherEnvironment] = {}
     sources = (
@@ -219,7 +228,10 @@ def _find_problem(host: Host, folder: str, named_by: str) -> str:
 
 
 def _list_kernel(host: Host) -> Iterator[Tuple[str, str, str]]:
-    """Yield the environment of the notebook's kernel that this program was started from, as by `!envcheck doctor`."""
+    """Yield the environment of the notebook's kernel that started this program.
+
+    A notebook starts it as by `!envcheck doctor`.
+    """
     if not host.environment().get("JPY_PARENT_PID"):
         return
     process = "self"
@@ -233,7 +245,10 @@ def _list_kernel(host: Host) -> Iterator[Tuple[str, str, str]]:
 
 
 def _list_active(host: Host) -> Iterator[Tuple[str, str]]:
-    """Yield the active environments; conda's base, which many shells activate for ever, is no choice of a person."""
+    """Yield the active environments.
+
+    Conda's base, which many shells activate for ever, is no choice of a person.
+    """
     environment = host.environment()
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environment.get(variable, "")
@@ -247,12 +262,18 @@ def _list_active(host: Host) -> Iterator[Tuple[str, str]]:
 
 
 def _has_stale_environment(host: Host) -> bool:
-    """Tell whether a variable names an active environment that is none: the choice would have taken it."""
+    """Tell whether a variable names an active environment that is none.
+
+    The choice would have taken it.
+    """
     return any(chosen_by != "uv run" for _, chosen_by in _list_active(host))
 
 
 def is_trusted(host: Host, folder: str, named_by: str = "") -> bool:
-    """Return whether code of an environment may run unasked: it is active, asks itself, or envcheck has made it."""
+    """Return whether code of an environment may run unasked.
+
+    It is active, asks itself, or envcheck has made it.
+    """
     named = host.environment().get(_UV, "")
     if named_by in _ACTIVE or (named_by == _UV and posixpath.isabs(named)):
         return True
@@ -265,9 +286,10 @@ def is_trusted(host: Host, folder: str, named_by: str = "") -> bool:
 
 
 def _is_made_here(host: Host, folder: str) -> bool:
-    """Return whether this person's `envcheck install` made an environment, by the journal beside it.
+    """Return whether this person's `envcheck install` made an environment, by its journal.
 
-    A repository can hold a journal, but cannot know the number of the folder, nor when its own file is written.
+    A repository can hold a journal, but cannot know the number of the folder, nor when its own file
+    is written.
     """
     parent, name = posixpath.split(folder)
     state = f"{parent}/.envcheck-{name}"
@@ -314,7 +336,7 @@ def _list_saved(host: Host, projects: Projects) -> Iterator[Tuple[str, str, str]
 
 
 def _list_of_projects(host: Host, projects: Projects) -> Iterator[Tuple[str, str, str]]:
-    """Yield the environments of the project around the working directory, the nearest folder's first."""
+    """Yield the environments of the project around the working directory, nearest first."""
     named = host.environment().get(_UV, "")
     for folder, names in projects if named else ():
         if "pyproject.toml" in names:
@@ -360,7 +382,7 @@ def _list_other_folders(
 
 
 def _list_projects(host: Host) -> Iterator[Tuple[str, Tuple[str, ...]]]:
-    """Yield the working directory and its parents up to the root of the repository, each with its names.
+    """Yield the working directory and its parents up to the repository, with their names.
 
     Without a repository the walk ends at the home folder, and before a folder that anybody may
     write to.
@@ -403,7 +425,10 @@ def _find_conda_base(host: Host) -> str:
 
 
 def is_tool_environment(host: Host, prefix: str) -> bool:
-    """Tell whether an environment was made for a tool alone; one that somebody put a framework into is meant."""
+    """Tell whether an environment was made for a tool alone.
+
+    One that somebody put a framework into is meant.
+    """
     if not _is_venv(host, prefix):
         return False
     distributions = _list_distributions(host, prefix)
@@ -452,7 +477,7 @@ def _read_requirements(host: Host, folder: str) -> List[str]:
 
 
 def _list_distributions(host: Host, prefix: str) -> Dict[str, str]:
-    """Map the normalised names of what is installed below a prefix to the folders of their metadata."""
+    """Map the installed distributions below a prefix to the folders of their metadata."""
     return {
         canonical_name(name.rsplit(".", 1)[0].split("-")[0]): f"{folder}/{name}"
         for folder in _list_packages_folders(host, prefix)
@@ -593,7 +618,7 @@ def _find_python_on_path(host: Host, own: str) -> Fact[str]:
 
 
 def _is_ours(host: Host, python: str, own: str) -> bool:
-    """Tell whether a Python on PATH lies in the prefix `own` or in another environment of a tool."""
+    """Return whether a Python on PATH lies in the prefix `own`, or in a tool's environment."""
     prefix = posixpath.dirname(posixpath.dirname(python.replace("\\", "/")))
     is_own = bool(own) and host.real_path(prefix).value == (host.real_path(own).value or own)
     return is_own or is_tool_environment(host, prefix)

@@ -58,7 +58,10 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
 
 
 def _find_compiler(host: Host, answer: Mapping[str, Any]) -> Optional[str]:
-    """Return the Python that compiles what is installed; None where it is not ours to start, and ours is another."""
+    """Return the Python that compiles what is installed.
+
+    Return None where it is not ours to start, and ours is another.
+    """
     if not answer.get("is_found"):
         return str(answer["executable"])
     own = host.ask("interpreter_info", "without-packages").value or {}

@@ -1,7 +1,8 @@
 """Find the environments that the tools of a project lead to, each by its own convention.
 
-A file of the folder names one (ty, Pyright, VS Code, a `.venv` file, `.pdm-python`, conda's environment.yml), or the
-folder's path does, through a hash (Poetry, Pipenv, PDM, Hatch). Nothing here starts a tool or runs a file.
+A file of the folder names one (ty, Pyright, VS Code, a `.venv` file, `.pdm-python`, conda's
+environment.yml), or the folder's path does, through a hash (Poetry, Pipenv, PDM, Hatch). Nothing
+here starts a tool or runs a file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Project(NamedTuple):
         return _read(self.host, f"{self.folder}/{name}") if name in self.names else ""
 
     def hash(self, algorithm: str, suffix: str = "") -> bytes:
-        """Return a hash of the folder's real path, as the tools that keep environments elsewhere make it."""
+        """Return a hash of the folder's real path, as tools with environments elsewhere make it."""
         import hashlib  # 2 ms, for these tools alone
 
         real = self.host.real_path(self.folder).value or self.folder
@@ -68,7 +69,10 @@ def find_saved(project: Project) -> str:
 
 
 def read_venv_file(project: Project) -> Named:
-    """Read a `.venv` that is a file: a path from its folder, or the name of an environment in WORKON_HOME."""
+    """Read a `.venv` that is a file.
+
+    A path from its folder, or the name of an environment in WORKON_HOME.
+    """
     text = project.read(".venv").strip()
     name = text.splitlines()[0].strip() if text else ""
     if not name:
@@ -151,7 +155,10 @@ def _list_poetry(project: Project) -> Iterator[Named]:
 
 
 def _poetry_folder(project: Project) -> str:
-    """Return where Poetry keeps environments: by the folder's poetry.toml, a variable, the person's settings."""
+    """Return where Poetry keeps environments.
+
+    By the folder's poetry.toml, a variable, the person's settings.
+    """
     environment, host = project.host.environment(), project.host
     folder = environment.get("POETRY_CONFIG_DIR") or _config_folder(host, "pypoetry")
     texts = (project.read("poetry.toml"), _read(host, f"{folder}/config.toml"))
@@ -251,7 +258,10 @@ _AFTER: Tuple[Callable[[Project], Iterator[Named]], ...] = (
 
 
 def list_conda_folders(host: Host, name: str) -> Iterator[str]:
-    """Yield the folders of a conda environment: beside the active one, below conda's roots, in conda's list."""
+    """Yield the folders of a conda environment.
+
+    Beside the active one, below conda's roots, in conda's list.
+    """
     environment = host.environment()
     prefix, home = environment.get("CONDA_PREFIX", ""), environment.get("HOME", "/")
     roots = [environment.get(variable, "") for variable in ("CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
@@ -297,7 +307,10 @@ def _workon_home(host: Host) -> str:
 
 
 def _user_folder(host: Host, places: Mapping[str, str], variable: str, name: str) -> str:
-    """Return a person's folder of a program: a place below HOME by system, or below what a variable names."""
+    """Return a person's folder of a program.
+
+    A place below HOME by system, or below what a variable names.
+    """
     environment = host.environment()
     if host.system == "windows":
         return environment.get("LOCALAPPDATA", "") + places["windows"].format(name)

@@ -1,7 +1,9 @@
-"""Resolve the shims of pyenv, asdf, mise and rye from their files: to start one costs a shell script or two.
+"""Resolve the shims of pyenv, asdf, mise and rye from their files.
 
-A shim chooses its Python when it is started: by a variable, by a file in the working folder or above it, by the
-person's default. uv needs none of this: what it puts on PATH is a link.
+To start one costs a shell script or two.
+
+A shim chooses its Python when it is started: by a variable, by a file in the working folder or
+above it, by the person's default. uv needs none of this: what it puts on PATH is a link.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ _MANAGERS = {
 
 
 def resolve_shim(host: Host, path: str) -> Tuple[str, str]:
-    """Return the Python that a shim starts, or "" and the version that it asks for; "system" is the next on PATH."""
+    """Return the Python that a shim starts, or "" and the version that it asks for.
+
+    "system" is the next on PATH.
+    """
     root = posixpath.dirname(posixpath.dirname(path))
     names = list_names(host, root)
     name = posixpath.basename(root).lstrip(".")
@@ -85,7 +90,10 @@ def find_managed(host: Host, version: str) -> str:
 
 
 def _list_fitting(host: Host, start: str, version: str) -> Iterator[str]:
-    """Yield what the names that begin as `start` go on with where that is of a version, the newest first."""
+    """Yield how the names that begin as `start` go on, where that is a version.
+
+    The newest is first.
+    """
     folder, _, prefix = start.rpartition("/")
     names = [name[len(prefix) :] for name in list_names(host, folder) if name.startswith(prefix)]
     fitting = [

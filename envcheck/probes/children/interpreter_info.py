@@ -88,7 +88,10 @@ _ELF_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64", 0x15: "ppc64le", 0x03: "i686"}
 
 
 def read_environment(prefix):  # type: (str) -> Dict[str, Any]
-    """Describe an environment from its files: pyvenv.cfg, conda-meta, the names in lib, the head of its Python."""
+    """Describe an environment from its files.
+
+    pyvenv.cfg, conda-meta, the names in lib, the head of its Python.
+    """
     windows = os.name == "nt"
     is_venv = os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
     config = read_config(prefix) if is_venv else {_SHARES: "true"}
@@ -130,7 +133,7 @@ def read_environment(prefix):  # type: (str) -> Dict[str, Any]
 
 
 def find_conda_version(prefix):  # type: (str) -> str
-    """Return the version of an environment's Python by conda's record of it: python-3.11.7-h1_0_cpython.json."""
+    """Return the version of an environment's Python by conda's record: python-3.11.7-h1_0.json."""
     names = [name.split("-") for name in list_names(os.path.join(prefix, "conda-meta"))]
     return ([name[1] for name in names if name[0] == "python" and len(name) > 2] + [""])[0]
 
@@ -211,7 +214,10 @@ def get_library_name():  # type: () -> str
 
 def list_site_folders(environ, place, config, user):
     # type: (Mapping[str, str], Tuple[str, str, str], Mapping[str, str], str) -> List[Tuple[str, str]]
-    """List the existing import folders, without the standard library, with their scope in the order of sys.path."""
+    """List the import folders with their scope in the order of sys.path.
+
+    The standard library is left out.
+    """
     venv, base, library = place
     found = [
         (entry, "path")
@@ -235,7 +241,10 @@ def list_site_folders(environ, place, config, user):
 
 
 def list_packages_folders(prefix, library):  # type: (str, str) -> List[str]
-    """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
+    """List the site-packages folders of a prefix.
+
+    Lib and lib64, dist-packages on Debian, /usr/local on Fedora.
+    """
     import site
 
     local = ["/usr/local"] if prefix == "/usr" and os.path.exists("/etc/redhat-release") else []
