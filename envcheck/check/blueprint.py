@@ -238,9 +238,11 @@ def parse_image(reference: str, location: str) -> Image:
 def is_for_gpu(image: Image) -> bool:
     """Return whether an image is meant for a GPU.
 
-    By the CUDA in it, or by its name where that says no release.
+    The CUDA or the framework in it says so, or its name where that states no release.
     """
-    return bool(image.cuda) or re.fullmatch(load_base_images().for_gpu, image.reference) is not None
+    has_build = any("-cpu" not in text for text in image.frameworks) and not image.is_open
+    is_named = re.fullmatch(load_base_images().for_gpu, image.reference) is not None
+    return bool(image.cuda) or has_build or is_named
 
 
 def _image(reference: str, location: str, row: ImageConvention, parts: dict[str, str]) -> Image:

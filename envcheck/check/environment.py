@@ -203,7 +203,9 @@ class Environment:
         """
         facts = self.facts()
         is_empty = self.refused and isinstance(facts.python.frameworks, Absent)
-        if facts.python.frameworks.value is not None or is_empty:
+        # In an image for other vendors' GPUs, pip keeps what is there.
+        is_for_others = "which envcheck does not judge" in self.image.lacks
+        if (facts.python.frameworks.value is not None and not is_for_others) or is_empty:
             return facts
         part = self.unread[0] if self.unread else UnreadPart(_NOTHING, self.blueprint.path)
         why = _why_unread(part) if is_decisive or self.unread else AT_RUN
@@ -828,7 +830,8 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
         version, source = blueprint.toolkit.text, _at(blueprint.toolkit)
         root = f"{ROOT}-{version}"
         return Known((ToolkitInstall(root, "usr-local", version=Known(version, source)),), source)
-    is_open = image is not None and _is_partial(image) and image.flavor != "devel"
+    is_stated = image is not None and image.flavor == "devel" and bool(image.cuda)
+    is_open = image is not None and _is_partial(image) and not is_stated
     if image is None or not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), _at(spec)) if spec else None
     if image.cuda and image.flavor in _LIBRARIES:

@@ -72,6 +72,13 @@ def load_base_images() -> BaseImages:
     return load_data("program/base_images", BaseImages)
 
 
+# Where others hand out the images of Docker Hub under the same names.
+_MIRROR = re.compile(
+    r"^(?:m\.daocloud\.io/docker\.io|docker\.m\.daocloud\.io|docker\.1ms\.run|mirror\.gcr\.io"
+    r"|public\.ecr\.aws/docker|(?:index|registry-1|registry\.hub)\.docker\.(?:io|com))/(?:library/)?"
+)
+
+
 def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | None:
     """Parse a reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime.
 
@@ -79,7 +86,7 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
 
     Returns the convention and the parts by name: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
     """
-    name = reference.split("@", 1)[0]
+    name = _MIRROR.sub("", reference.split("@", 1)[0])
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
     for row in load_base_images().images:
         repository_match = re.fullmatch(row.repository, repository)

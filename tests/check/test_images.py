@@ -221,6 +221,7 @@ GCP, AWS = (
         (GCP.format("tf2-gpu.2-8"), ("tensorflow",), "", ""),
         (GCP.format("pytorch-cpu.1-13"), ("torch-cpu",), "", ""),
         ("team/train:torch2.1.0-cu121-py310-ubuntu22.04", ("torch==2.1.0",), "12.1", "3.10"),
+        ("docker.m.daocloud.io/vllm/vllm-openai:latest", ("torch",), "", ""),
         ("team/pytorch-cuda:1.13.0-11.6.0", ("torch==1.13.0",), "", ""),
     ],
 )
@@ -240,6 +241,7 @@ def test_each_family_of_images_states_what_it_holds(
         ("tensorflow/serving:2.8.0-gpu", "a server in C++"),
         (NGC.format("mxnet:22.10-py3"), "a framework that envcheck does not judge"),
         ("team/x:maca.ai3-torch2.6-py310", "other vendors' GPUs"),
+        ("rocm/pytorch:latest\nRUN pip install torch", "builds for AMD GPUs"),
     ],
 )
 def test_an_image_without_a_framework_to_judge_says_what_it_holds(image: str, holds: str) -> None:
@@ -417,3 +419,11 @@ def test_a_stage_is_refused_as_the_image_is() -> None:
     build = f"FROM {NOBLE} AS build\nRUN pip3 wheel -w /w x && pip3 install torch\n"
     text = f"{build}FROM {CUDA_124}\nCOPY --from=build /w /w\n"
     assert ("env-mixed", "Dockerfile:2") in told(judged(text))
+
+
+def test_a_toolkit_whose_release_nobody_states_is_not_missing() -> None:
+    """NVIDIA's images hold nvcc; of 24.01 no document that was read names the release of CUDA."""
+    line = "RUN pip install --no-build-isolation flash-attn==2.4.1\n"
+    for image in (NGC.format("pytorch:24.01-py3"), "pytorch/pytorch:latest"):
+        report = judged(f"FROM {image}\n{line}")
+        assert "toolkit-missing" not in {name for name, _ in told(report)}, report
