@@ -805,7 +805,7 @@ def _is_aside(context: Context, wanted: WantedRelease) -> bool:
 
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
     """Say which builds of a release are known, where none has the label asked for."""
-    label = wanted.specifier.rpartition("+")[2]
+    label = wanted.specifier.rpartition("+")[2].partition(",")[0]
     row = next(
         (item for item in wanted.rejected if item.platform in (context.platform, "any")),
         wanted.rejected[0],
