@@ -46,6 +46,12 @@ def said(
     return report.verdict, " ".join(render_text(describe_report(report, snapshot)).split())
 
 
+def tells(says: str, report: str) -> bool:
+    """Return whether a report holds an id and the words after it; the cause stands in its first line."""
+    finding, _, words = says.partition(" .*")
+    return bool(re.search(finding, report) and re.search(words, report))
+
+
 @pytest.mark.parametrize(
     ("text", "verdict", "says"),
     [
@@ -197,17 +203,12 @@ def test_requirements_that_do_not_go_together(text: str, says: tuple[str, ...]) 
             "FROM centos:7\nRUN yum install -y python3.11 && pip install vllm==0.33.0\n",
             "glibc-too-old",
         ),
+        (SLIM + "RUN pip install cudf-cu12 cudf-cu13\n", "framework-duplicate-dists"),
         ("FROM vllm/vllm-openai:v0.11.0\nRUN pip install torch==2.9.0\n", "dependency-conflict"),
     ],
 )
 def test_what_keeps_a_package_from_the_image(text: str, finding: str) -> None:
     assert finding in [name for name, _ in told(judged(text))]
-
-
-def test_two_distributions_of_one_module_are_noted() -> None:
-    """What stops no import and no computation decides nothing."""
-    _, report = said(SLIM + "RUN pip install cudf-cu12 cudf-cu13\n")
-    assert "note: framework-duplicate-dists: cudf-cu12" in report
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_the_stated_gpu_is_judged_by_the_code_of_what_is_brought(
         f"{SLIM}RUN pip install {package}\n", replace(OLD, driver="580", gpus=(gpu,))
     )
     assert verdict == BAD
-    assert re.search(says, report), report
+    assert tells(says, report), report
 
 
 def test_a_family_of_one_release_is_fine_in_every_kind_of_file() -> None:
@@ -266,7 +267,7 @@ def test_what_takes_cuda_from_the_image_needs_that_major(
     image: str, package: str, says: str
 ) -> None:
     _, report = said(f"FROM {image}\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install {package}\n")
-    assert re.search(says, report), report
+    assert tells(says, report), report
 
 
 @pytest.mark.parametrize(
@@ -456,7 +457,7 @@ def test_commands_and_variables_leave_the_machine_that_they_would_build(
 ) -> None:
     found, report = said(text)
     assert found == (BAD if says else GOOD), report
-    assert re.search(says, report), report
+    assert tells(says, report), report
     assert len(re.findall(r"(?<!\()error: ", report)) == bool(says), report
 
 
@@ -525,7 +526,7 @@ def test_what_finds_no_wheels_takes_the_cuda_and_cudnn_of_the_image(
 ) -> None:
     found, report = said(f"FROM nvidia/cuda:{image}\nRUN pip install '{release}'\n")
     assert found == verdict, report
-    assert re.search(says, report), report
+    assert tells(says, report), report
 
 
 # CUDA 12.2; 470 is enough for GPUs of data centres alone
@@ -568,4 +569,4 @@ def test_monthly_images_and_commands_in_variables_are_read(
 ) -> None:
     found, report = said(text, host)
     assert found == verdict, report
-    assert re.search(says, report), report
+    assert tells(says, report), report
