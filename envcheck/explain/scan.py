@@ -18,6 +18,7 @@ from envcheck.explain.text import (
     clean_line,
     encode_fragment,
     join_wrapped_lines,
+    list_spread_lines,
 )
 from envcheck.host.system import has_sse42
 from envcheck.model import dataclass
@@ -578,7 +579,9 @@ class Stream:
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
         start = bytes(self._start or b"")
-        self._scan_joined_lines([*join_wrapped_lines(start), *list_answers(start)])
+        self._scan_joined_lines(
+            [*list_spread_lines(start), *join_wrapped_lines(start), *list_answers(start)]
+        )
         self._scanner.add_ending(self._read_ending(start, self._line - (not chunk)))
 
     def _read_ending(self, start: bytes, lines: int) -> Ending:
@@ -699,8 +702,8 @@ class Stream:
                 signature, captures, line, offset, (self._name, wrapped.number)
             )
             for worker, other, part_captures, _ in by_worker:
-                if other == signature:
-                    self._scanner.collector.remove(signature, part_captures, worker)
+                if other == signature or self._scanner.is_harmless((signature,)):
+                    self._scanner.collector.remove(other, part_captures, worker)
 
     def _match_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Matches]:
         raw = text.encode()[:_WINDOW]

@@ -380,7 +380,7 @@ def _unwrap_json(text: str) -> str:
 # bytes of a log that are looked at again: who pastes from a terminal pastes no more
 KEPT_BYTES = 256 << 10
 # what terminals and mail programs break at, whatever else the log holds
-_WIDTHS = (72, 79, 80, 100, 120, 132)
+_WIDTHS = (60, 72, 79, 80, 100, 120, 132)
 _NARROWEST, _WIDEST = 40, 400
 _SCREEN = 72  # no terminal is narrower: a table's lines of one width may be
 _LINES = 12  # of one message
@@ -430,9 +430,27 @@ def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
     }
     yield from _join_lines(lines, [len(line) in {*usual_widths, edge} for line in lines], "", edge)
     wraps = [
-        _is_wrapped(line, next_line, {*usual_widths, edge}) for line, next_line in pairwise(lines)
+        _is_wrapped(line, next_line, {*usual_widths, min(widest, _WIDEST)})
+        for line, next_line in pairwise(lines)
     ]
     yield from _join_lines(lines, [*wraps, False], " ", 0)
+
+
+_SPREAD = r"(?<=\S)[ \t]{2,}(?=\S)|(?<=\w)[ \t]+(?=:\s)"
+
+
+def list_spread_lines(chunk: bytes) -> Iterator[WrappedLine]:
+    """List the lines that hold more blanks than their message: between words, or before a colon."""
+    lines = chunk.decode("utf-8", "replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        text = re.sub(_SPREAD, _narrow, line) if "  " in line or " :" in line else line
+        if text != line:
+            yield WrappedLine(number, (line,), text, is_certain=True)
+
+
+def _narrow(match: re.Match[str]) -> str:
+    """Keep one blank between words, and none before a colon."""
+    return "" if match.string[match.end()] == ":" else " "
 
 
 def _is_wrapped(line: str, next_line: str, widths: set[int]) -> bool:

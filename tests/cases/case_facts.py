@@ -64,6 +64,7 @@ def target_of(stated: Mapping[str, Any]) -> Target:
 
 def facts_of(stated: Mapping[str, Any]) -> Facts:
     """Read the facts of a case; free text in them counts only where it holds a version, a path or a name."""
+    stated = _in_one_form(stated)
     environment = _environment(stated)
     return Facts(
         host=_host(stated),
@@ -74,6 +75,27 @@ def facts_of(stated: Mapping[str, Any]) -> Facts:
         compilers=CompilerFacts(gcc_version=first_number(stated.get("gcc"))),
         python=_python(stated),
     )
+
+
+def _in_one_form(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Write facts that name one GPU, one CUDA and the machine in words as those that list them."""
+    found = dict(stated)
+    if "gpu" in found:
+        text = str(found.pop("gpu"))
+        parts = re.split(r" beside an? | / | and |, ", text)
+        found["gpus"] = [] if re.match(r"none\b", text) else [part for part in parts if part]
+    if "cuda" in found:
+        found["cuda_toolkits"] = [found.pop("cuda")]
+    if "machine" in found:
+        found["arch"] = str(found.pop("machine")).split(" ")[0]
+    driver = re.fullmatch(r"(?:([\d.]+) \()?CUDA ([\d.]+)\)?", str(found.get("driver", "")))
+    if driver:
+        found |= {"driver": driver[1] or "", "driver_cuda": driver[2]}
+    system = re.search(r"(?i)\b(ubuntu|debian|fedora) (\d+(?:\.\d+)?)", str(found.get("os", "")))
+    if system and "os_version" not in found:
+        found |= {"os": system[1].capitalize(), "os_version": system[2]}
+        found |= {"wsl": "2"} if "WSL" in str(stated["os"]) else {}
+    return found
 
 
 def _host(stated: Mapping[str, Any]) -> HostFacts:
@@ -112,6 +134,8 @@ def _environment(stated: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, value in (stated.get("env") or {}).items():
         text = str(value)
+        if text == "unset":
+            continue
         if name.endswith("PATH"):
             text = (
                 ":".join(re.findall(r"(?<![\w.])/[\w./+-]+", text)) if "without" not in text else ""
@@ -136,8 +160,10 @@ def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
         return Absent(("the report names none of NVIDIA",))
     found = []
     for name in names:
-        bare, _, extra = str(name).partition(" (")
-        gpu = Gpu(name=Known(re.sub(r" \d+ ?GB$", "", bare), SOURCE))
+        bare, _, extra = re.sub(r" with (MIG.*)", r" (\1)", str(name)).partition(" (")
+        capability = known(extra[:-1] if re.fullmatch(r"\d{1,2}\.\d\)", extra) else "")
+        named = Known(re.sub(r" \d+ ?GB$", "", bare), SOURCE)
+        gpu = Gpu(name=named, compute_capability=capability)
         if "MIG" in extra:
             none = re.search(r"\bno\b|without", extra) is not None
             devices = Absent((extra,)) if none else known((MigDevice("", extra.rstrip(")")),))
@@ -221,10 +247,11 @@ def _build(name: str, text: str) -> Iterator[FrameworkBuild]:
     framework, version = matrix().framework_of(_OTHER_NAMES.get(name, name)), _version(text)
     # neither is a build: jaxlib and the plugins are
     aside = name == "jax" or name.endswith("-pjrt")
-    if framework is None or aside or not (version or re.search(r"cu\d\d", text)):
+    if framework is None or aside or not (version or re.search(r"cu\d\d|rocm", text)):
         return
     label = re.search(r"cu(?:da)?(\d\d|9)(\d)(?![\d.])", text)
     cpu = re.search(r"\+cpu|_cpu_|\bmkl_|\bcpu\b", text) is not None
+    cpu = cpu or "rocm" in text
     vendor = re.match(r"(?:nvidia|intel)-tensorflow", text)  # a vendor's build under the plain name
     cudnn = parse_local_version(version)[1]
     yield FrameworkBuild(

@@ -74,9 +74,8 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
 
 def judge(case: Mapping[str, Any]) -> Judged:
     """Judge one case by what decides it."""
-    kind = case["decidable_from"]
-    log = "" if kind == "facts" else case["log"]
-    if kind == "log":
+    log = case["log"]
+    if case["decidable_from"] == "log":
         return judge_text(
             log, case=case, target=Target(case["expect"]) if "expect" in case else None
         )
