@@ -647,7 +647,7 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
 # A line that says itself that its program goes on, or that what it names was meant to happen.
 _GOES_ON = (
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bretry|\btrying again\b|\bfalling back\b|\breducing\b"
-    r"|\bskipp(?:ed|ing)\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
+    r"|\bskip(?:ped|ping)?\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
 )
 _TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
 _AVOIDED = (
@@ -661,6 +661,8 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
         return True
     if not claim.events or claim.id in _GPU_UNUSED:
         return False
+    if _went_on_quietly(claim, ending):
+        return True
     if any("which is incompatible" in event.text for event in claim.events):
         return False  # pip tells of what stays installed
     has_raised = any(
@@ -672,6 +674,24 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
     is_announced = all(re.search(_GOES_ON, event.text) for event in claim.events)
     return (is_caught or is_announced) and all(
         ending.succeeds_after(event.last_line) for event in claim.events
+    )
+
+
+# What makes results wrong or a GPU unused stands, however long the program runs on.
+_STANDS = ("ptxas-problem", "gpu-hardware-fault", "driver-library-mismatch", "driver-too-old")
+
+
+def _went_on_quietly(claim: Claim, ending: Ending) -> bool:
+    """Tell whether nothing failed behind a message, and the program went on or achieved something."""
+    if claim.id in _STANDS:
+        return False
+    has_raised = any(map(_is_exception, claim.events))
+    if has_raised and claim.id not in (*_TRIED_AGAIN, "program-error", "dependency-conflict"):
+        return False
+    return all(
+        ending.succeeds_after(event.last_line)
+        or (not has_raised and ending.is_quiet_after(event.last_line))
+        for event in claim.events
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, compress, islice, pairwise
 from typing import Any
 
+from envcheck.explain.frame import is_shown
 from envcheck.explain.signatures import Event, Signature
 from envcheck.explain.text import (
     KEPT_BYTES,
@@ -388,14 +389,21 @@ _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselve
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 _TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
 _WORK = (
-    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|\bloss\W{1,3}\d|[Ss]ucceeded|Successfully"
+    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|(?:\b|_)loss\W{1,3}\d|[Ss]ucceeded|Successfully"
     r" installed"
     r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
     r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
     r" per second"
     r"|Application startup complete"
     r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
+    r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
 )
+_FAILING = (
+    r"(?i)error|\bfail|exception|traceback|\babort|\bcannot\b|\bcan't\b|\bunable\b|\bkilled\b"
+    r"|core dumped|segmentation|\bfatal\b|panic|not found|no module|refused|denied|could ?n.t"
+    r"|could not|\bmissing\b|not supported|unsupported"
+)
+_QUIET = 9  # lines of output without a failing word by which a program shows that it went on
 
 # The exception behind the lines of a traceback.
 _RAISED = r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"
@@ -408,12 +416,17 @@ class Ending:
     lines: int = 0  # 0: not known, or the program failed
     last_prompt: int = 0  # the last line in which somebody types
     last_work: int = 0  # the last line that shows progress or success
+    quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
 
     def goes_on_after(self, line: int) -> bool:
         """Return whether the program went on for some lines, or achieved something, since."""
         return self.last_prompt < line and (
             self.lines - line >= _GOING_ON or self.succeeds_after(line)
         )
+
+    def is_quiet_after(self, line: int) -> bool:
+        """Tell whether the program ran on for many lines after a line, and nothing failed then."""
+        return self.last_prompt < line < self.quiet_from
 
     def succeeds_after(self, line: int) -> bool:
         """Return whether something was achieved after a line."""
@@ -529,6 +542,10 @@ class Scanner:
         """Return whether only what a message captures counts."""
         return self._signatures[signature].role == "context"
 
+    def is_claim(self, signature: int) -> bool:
+        """Tell whether a message speaks for a cause, or for a failure."""
+        return self._signatures[signature].role in ("cause", "symptom")
+
     def match_message(self, text: str, candidates: tuple[int, ...]) -> Matches:
         """Match a message against the candidates, or remember what an equal one matched."""
         key = (text, candidates)
@@ -596,7 +613,15 @@ class Stream:
             raised[-1][:_CAPTURE].strip() if raised else self._scanner.exception
         )
         works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
-        return Ending(lines, prompts[-1] if prompts else 0, lines - works[0] if works else 0)
+        failing = [number for number, text in enumerate(tail) if re.search(_FAILING, text)]
+        quiet = tail[failing[-1] + 1 :] if failing else tail
+        is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
+        return Ending(
+            lines,
+            prompts[-1] if prompts else 0,
+            lines - works[0] if works else 0,
+            lines - len(quiet) + 1 if is_quiet else 0,
+        )
 
     def _scan(self, chunk: bytes) -> None:
         self._tail = (self._tail + chunk[-_TAIL:])[-_TAIL:]
@@ -620,18 +645,32 @@ class Stream:
             while position < len(hits) and hits[position][1] < last:
                 numbers.append(hits[position][0])
                 position += 1
-            self._collect_events(chunk[begin:end], self._line + line_count, numbers)
+            before = chunk[chunk.rfind(b"\n", 0, max(begin - 1, 0)) + 1 : begin]
+            self._collect_events(chunk[begin:end], self._line + line_count, numbers, before)
         line_ends = line_count + chunk.count(b"\n", line_count_end)
         self._line += line_ends
         self._scanner.lines += line_ends
 
-    def _collect_events(self, raw: bytes, number: int, literals: Sequence[int]) -> None:
-        line, matches = self._match_line(raw, literals)
+    def _collect_events(
+        self, raw: bytes, number: int, literals: Sequence[int], before: bytes
+    ) -> None:
+        line, matches = self._match_line(raw, literals, before)
         for signature, captures, offset in matches:
             self._scanner.collector.add(signature, captures, line, offset, (self._name, number))
 
-    def _match_line(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Matches]:
-        """Match a line against the signatures that have one of these literals."""
+    def _match_line(
+        self, raw: bytes, literals: Sequence[int], before: bytes = b""
+    ) -> tuple[Line, Matches]:
+        """Match a line against the signatures that have one of these literals.
+
+        A remark, and what a line only shows, states facts and claims nothing.
+        """
+        line, matches = self._match_text(raw, literals)
+        if line.is_remark or is_shown(line.text, before):
+            matches = tuple(item for item in matches if not self._scanner.is_claim(item[0]))
+        return line, matches
+
+    def _match_text(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Matches]:
         line, candidates = (
             clean_line(raw, self._scanner.find_encoding(literals)),
             self._scanner.list_signatures(literals),
@@ -639,7 +678,7 @@ class Stream:
         matches = self._scanner.match_message(line.text, candidates)
         # what looked like a prefix was part of the message
         if not matches and line.bare != line.text:
-            line = Line(line.bare, line.bare, line.worker)
+            line = Line(line.bare, line.bare, line.worker, line.is_remark)
             return line, self._scanner.match_message(line.bare, candidates)
         if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
             bare_matches = self._scanner.match_message(line.bare, candidates)

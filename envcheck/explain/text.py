@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from envcheck.explain.frame import is_exception, is_remark
 from envcheck.model import dataclass, hide_secrets
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
@@ -295,6 +296,7 @@ class Line:
     bare: str  # readable, with everything before the message
     text: str  # the message
     worker: str  # the rank, pod or container that its prefixes named; "" for none
+    is_remark: bool = False  # a logger gave it out as information
 
 
 class Cutter:
@@ -326,17 +328,19 @@ class Cutter:
 def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line without timestamps, log prefixes, quote marks and prompts."""
     bare = hide_secrets(decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v"))
-    text, workers = _unwrap_json(bare), []
+    text, workers, level = _unwrap_json(bare), [], ""
     for _ in range(_PREFIXES_PER_LINE):
         match = _match_prefix(text)
         if match is None:
             break
         groups = match.groupdict()
+        level = level or ("info" if is_remark(match.group()) else "")
         if groups.get("worker"):
             workers.append(groups["worker"])
         remainder = text[match.end() :].lstrip()
         text = f"{groups['keep']} {remainder}" if groups.get("keep") else _unwrap_json(remainder)
-    return Line(bare, text, "/".join(workers)[:_WORKER_LENGTH])
+    said_as_remark = bool(level) and not is_exception(text)
+    return Line(bare, text, "/".join(workers)[:_WORKER_LENGTH], said_as_remark)
 
 
 def _match_prefix(text: str) -> re.Match[str] | None:
