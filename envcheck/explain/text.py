@@ -440,6 +440,7 @@ def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
     yield from _join_lines(lines, [*wraps, False], " ", 0)
 
 
+_LONGEST_SPREAD = 1024  # characters
 _SPREAD = r"(?<=\S)[ \t]{2,}(?=\S)|(?<=\w)[ \t]+(?=:\s)"
 
 
@@ -447,7 +448,8 @@ def list_spread_lines(chunk: bytes) -> Iterator[WrappedLine]:
     """List the lines that hold more blanks than their message: between words, or before a colon."""
     lines = chunk.decode("utf-8", "replace").split("\n")
     for number, line in enumerate(lines, 1):
-        text = re.sub(_SPREAD, _narrow, line) if "  " in line or " :" in line else line
+        is_spread = ("  " in line or " :" in line) and len(line) < _LONGEST_SPREAD
+        text = re.sub(_SPREAD, _narrow, line) if is_spread else line
         if text != line:
             yield WrappedLine(number, (line,), text, is_certain=True)
 
