@@ -13,7 +13,15 @@ from typing import Any
 
 from envcheck.host.interruption import exit_on_interrupt, remove_handler, was_interrupted
 from envcheck.host.process import has_working_folder, kill_programs_on_signal, kill_running_programs
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, MachineError, UserError, inert
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    OTHER_CAUSE,
+    UNDETERMINED,
+    MachineError,
+    UserError,
+    inert,
+)
 
 USAGE = 2
 STEP_FAILED = 4
@@ -21,7 +29,7 @@ INTERNAL = 5
 INTERRUPTED = 130
 READER_GONE = 141  # 128 + SIGPIPE: `| head` closed the pipe
 
-OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
+OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, OTHER_CAUSE: 1, UNDETERMINED: 3}
 
 
 def guarded(run: Callable[[list[str]], int]) -> int:

@@ -19,12 +19,14 @@ from envcheck.explain.log import (
     Strength,
     find_root,
     is_consequence,
+    is_framework_module,
     is_second_reading,
     rank_claims,
 )
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
+from envcheck.explain.reasons_raised import judge_raised
 from envcheck.explain.scan import Ending, Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
@@ -35,6 +37,7 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
+    OTHER_CAUSE,
     UNDETERMINED,
     WARNING,
     Alternative,
@@ -329,10 +332,10 @@ def judge_log(
 
     `ending` says how the log ends; leave it out if the program is known to have failed.
     """
-    log = Log(events, matrix, facts)
+    log = Log(events, matrix, facts, ending.lines)
     machine = judge_machine(log, target)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
-    claims = [_with_cause_there(log, claim) for claim in claims]
+    claims = [_with_cause_there(log, claim, ending) for claim in claims]
     machine = _leave_out_other_packages(log, machine, claims)
     expects_gpu = _expects_gpu(log, claims, target, ending)
     excused: list[Claim] = []
@@ -353,6 +356,8 @@ def judge_log(
         claim for claim in machine.claims(claims) if judges_gpu or claim.id not in _GPU_UNUSED
     ]
     ordered = rank_claims((*remaining, *by_rules))
+    if find_root(ordered) is None:
+        ordered = rank_claims((*ordered, *_judge_exception(ending)))
     root = find_root(ordered)
     notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
     notes += _build_unused_note(rank_claims(unused))
@@ -372,9 +377,19 @@ def judge_log(
         [*findings, *build_rival_findings(root, finding_ids, log.system), *notes]
     )
     headline = catalogue()[root.id].headline
-    return with_steps(
-        Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=log.system)
+    verdict = OTHER_CAUSE if root.id == "program-error" else INCOMPATIBLE
+    return with_steps(Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system))
+
+
+def _judge_exception(ending: Ending) -> Iterator[Claim]:
+    """Judge what the program died of by itself, unless it went on."""
+    raised = ending.raised
+    is_last = raised is not None and not (
+        ending.succeeds_after(raised.number) or ending.is_quiet_after(raised.number)
     )
+    claim = judge_raised(raised, ending.file) if raised and is_last else None
+    if claim is not None:
+        yield claim
 
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
@@ -576,9 +591,19 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
             yield Claim(signature.finding, strength, message, (event,), severity, signature.rivals)
 
 
-def _with_cause_there(log: Log, claim: Claim) -> Claim:
-    """Name the cause that a message has where the log comes from: a container, WSL, macOS."""
+# Libraries that a system or a conda package brings: a wheel that lacks another one was built so.
+_OF_OTHERS = r"lib(?:mkl|i?omp|gomp|numa|ibverbs|mpi|openblas|GL|X11|ffi|ssl|crypto|lzma|bz2)"
+
+
+def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
+    """Name the cause that a message has where it stands: in a build, a wheel, a container, WSL."""
     causes: dict[str, str] = {}
+    if log.has("ninja-failed"):
+        causes["framework-missing"] = "build-isolation"
+    owner = "".join(ending.raised.owners[-1:]) if ending.raised else ""
+    missing = [event for event in claim.events if event.signature == "import-cannot-open"]
+    if missing and is_framework_module(owner) and not re.search(_OF_OTHERS, missing[0].text):
+        causes["dependency-conflict"] = "wheel-incomplete"
     if log.os == "darwin":
         causes = {"framework-cpu-build": "platform-no-gpu-wheel"}
     if log.has("jax-cpu-feature-mac") or (log.os == "darwin" and log.architecture != "x86_64"):
@@ -618,6 +643,7 @@ _GPU_SOUGHT = (
 )  # fmt: skip
 _INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
 _TRACEBACK_LINES = 60
+_ASKED = r" -> |is_available\(\) ?(?:==|:|=) ?False"  # what was typed, with its answer
 
 
 def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, ending: Ending) -> bool:
@@ -638,9 +664,11 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
         return True
     remarks = [event for event in log.events if _kind_without_gpu(event) in ("remark", "caught")]
     if any(
-        " -> " in event.text for event in log.events if known[event.signature].role == "symptom"
+        re.search(_ASKED, event.text)
+        for event in log.events
+        if known[event.signature].role == "symptom"
     ):
-        return True  # what was typed at a prompt, with its answer
+        return True
     return any(not ending.goes_on_after(event.last_line) for event in remarks)
 
 

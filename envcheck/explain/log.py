@@ -215,8 +215,11 @@ FRAMEWORKS = tuple(sorted(identities(), key=lambda item: not item.index))
 class Log:
     """The messages of a log, the matrix, and the machine's facts where they are known."""
 
-    def __init__(self, events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> None:
+    def __init__(
+        self, events: Sequence[Event], matrix: Matrix, facts: Facts | None, lines: int = 0
+    ) -> None:
         known = signatures_by_name()
+        self.lines = lines
         self.harmless_events: list[Event] = []  # lines that complain and are known to mean no harm
         events_kept: list[Event] = []
         for event in events:

@@ -357,6 +357,7 @@ def is_normal_without_gpu(log: Log) -> bool:
 
 
 MEMORY_HELD, MEMORY_EXHAUSTED = "gpu-memory-held", "gpu-memory-exhausted"
+_TABLE = 40  # lines: a log that is no more than nvidia-smi's table
 _UNITS = {"bytes": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _OUT_OF_MEMORY = ("torch-oom", "torch-oom-new", "cuda-oom", "tf-failed-allocate", "vllm-memory")
 _LIBRARY_START_FAILURES = ("cudnn-handle", "cublas-not-initialized", "cudnn-not-initialized")
@@ -436,7 +437,10 @@ def _judge_full_gpu(log: Log) -> Claim | None:
                 "Almost no GPU memory was free when the program started.",
                 (event, free_event),
             )
-    if not log.has(
+    is_table = 0 < log.lines < _TABLE and all(
+        event.signature.startswith("smi-") for event in log.events
+    )
+    if not is_table and not log.has(
         *_OUT_OF_MEMORY,
         *_LIBRARY_START_FAILURES,
         "tf-resource-exhausted",
@@ -446,7 +450,7 @@ def _judge_full_gpu(log: Log) -> Claim | None:
         return None
     for event in log.select("smi-memory"):
         used, total = int(event.values["used"]), int(event.values["total"])
-        if total and used > total * 0.8:
+        if total and used > total * (0.5 if is_table else 0.8):
             return Claim(
                 MEMORY_HELD,
                 Strength.NAMED_PLACE,

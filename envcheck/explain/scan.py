@@ -10,6 +10,7 @@ from typing import Any
 
 from envcheck.explain.frame import is_shown
 from envcheck.explain.signatures import Event, Signature
+from envcheck.explain.statements import Raised, read_raised
 from envcheck.explain.text import (
     KEPT_BYTES,
     MARKER,
@@ -405,9 +406,6 @@ _FAILING = (
 )
 _QUIET = 9  # lines of output without a failing word by which a program shows that it went on
 
-# The exception behind the lines of a traceback.
-_RAISED = r"^(?:\[rank\d+\]: )?  +\S.*\n(?:\[rank\d+\]: )?([A-Za-z_][\w.]{2,80}(?:: .+)?)$"
-
 
 @dataclass
 class Ending:
@@ -417,6 +415,8 @@ class Ending:
     last_prompt: int = 0  # the last line in which somebody types
     last_work: int = 0  # the last line that shows progress or success
     quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
+    raised: Raised | None = None  # the exception of the last traceback
+    file: str = "-"
 
     def goes_on_after(self, line: int) -> bool:
         """Return whether the program went on for some lines, or achieved something, since."""
@@ -446,7 +446,6 @@ class Scan:
         int
     )
     ending: Ending = Ending()
-    exception: str = ""  # the line in which the last traceback ends
 
 
 class Scanner:
@@ -457,7 +456,6 @@ class Scanner:
         self.lines = 0
         self.bytes = 0
         self.ending = Ending()  # of the only stream
-        self.exception = ""
         self._streams = 0
         self._signatures = signatures
         self._patterns: dict[int, re.Pattern[str]] = {}
@@ -510,7 +508,6 @@ class Scanner:
             self.bytes,
             self.collector.dropped_lines,
             self.ending,
-            self.exception,
         )
 
     def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
@@ -608,10 +605,6 @@ class Stream:
             number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)
         ]
         tail = self._tail.decode("utf-8", "replace").rstrip("\n").split("\n")
-        raised = re.findall(_RAISED, "\n".join(tail), re.MULTILINE)
-        self._scanner.exception = (
-            raised[-1][:_CAPTURE].strip() if raised else self._scanner.exception
-        )
         works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
         failing = [number for number, text in enumerate(tail) if re.search(_FAILING, text)]
         quiet = tail[failing[-1] + 1 :] if failing else tail
@@ -621,6 +614,8 @@ class Stream:
             prompts[-1] if prompts else 0,
             lines - works[0] if works else 0,
             lines - len(quiet) + 1 if is_quiet else 0,
+            read_raised(tail if len(texts) < len(tail) else texts, lines),
+            self._name,
         )
 
     def _scan(self, chunk: bytes) -> None:

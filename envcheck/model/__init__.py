@@ -45,6 +45,7 @@ from envcheck.model.findings import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
+    OTHER_CAUSE,
     UNDETERMINED,
     WARNING,
     Alternative,

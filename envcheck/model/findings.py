@@ -13,6 +13,7 @@ from envcheck.model.records import dataclass
 COMPATIBLE = "compatible"
 INCOMPATIBLE = "incompatible"
 UNDETERMINED = "undetermined"
+OTHER_CAUSE = "other-cause"  # of a log: the program, its data or a service, not the environment
 
 ERROR = "error"
 WARNING = "warning"

@@ -12,7 +12,7 @@ from envcheck.explain.judge import (
     list_harmless_events,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import NOTE, UNDETERMINED, Finding, replace
+from envcheck.model import NOTE, OTHER_CAUSE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
 from envcheck.render.json_contracts import document_text, encode_findings, pick_fields, schema_keys
 from envcheck.render.report import JointPlan, describe_steps, list_judged, list_rules, show_fix
@@ -40,7 +40,7 @@ def describe_explanation(
         "envcheck explain",
         report.verdict,
         report.headline,
-        f"{report.verdict.upper()}  ",
+        "" if report.verdict == OTHER_CAUSE else f"{report.verdict.upper()}  ",
         about=(Section((Line(event.text, "> "),), matter),) if event else (),
         findings=_show_findings(reading, verbose=verbose, quiet=quiet),
         sections=tuple(others),
@@ -80,10 +80,9 @@ def describe_failure(
 
 def _describe_output(reading: Reading) -> str:
     """Say what the output of a failed command holds, of which no cause is known."""
-    if reading.scan.exception:
-        return (
-            f"the program failed with this exception: {reading.scan.exception}; no cause is known"
-        )
+    raised = reading.scan.ending.raised
+    if raised is not None:
+        return f"the program failed with this exception: {raised.text[:300]}; no cause is known"
     if not reading.scan.events:
         return "its output holds nothing known"
     if reading.report.verdict == UNDETERMINED:

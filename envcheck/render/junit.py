@@ -6,12 +6,25 @@ import re
 from collections.abc import Iterable
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
-from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, inert, replace
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    OTHER_CAUSE,
+    UNDETERMINED,
+    inert,
+    replace,
+)
 from envcheck.render.document import Check, Document, Shown, format_evidence
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_OUTCOMES = {COMPATIBLE: "passed", INCOMPATIBLE: "failure", UNDETERMINED: "error"}
+_OUTCOMES = {
+    COMPATIBLE: "passed",
+    INCOMPATIBLE: "failure",
+    OTHER_CAUSE: "failure",
+    UNDETERMINED: "error",
+}
 
 
 def render_junit(document: Document) -> str:

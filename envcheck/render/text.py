@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TextIO, TypeAlias
 
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, inert, replace
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, OTHER_CAUSE, inert, replace
 from envcheck.render.document import (
     ABSENT,
     ASKED,
@@ -251,6 +251,7 @@ _NEITHER: Look = ("\u2013", "-", "")
 LOOKS: dict[str, Look] = {
     BROKEN: _BAD,
     INCOMPATIBLE: _BAD,
+    OTHER_CAUSE: _BAD,
     WARNED: ("!", "!", "yellow"),
     UNREAD: ("?", "?", "bold magenta"),
     SOUND: _GOOD,

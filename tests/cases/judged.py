@@ -21,6 +21,14 @@ UNDETERMINED = "undetermined"
 NOISE = "benign-noise"
 
 
+# What a label of no id says, and the id that came for it later.
+_CAME_LATER = {
+    "serialized TensorRT engine": "engine-mismatch",
+    "no headers": "build-tools-missing",
+    "packaged without one of its libraries": "wheel-incomplete",
+}
+
+
 @dataclass(frozen=True)
 class Judged:
     """One case with the report on it."""
@@ -39,7 +47,9 @@ class Judged:
     @property
     def is_strict(self) -> bool:
         """Tell whether the primary finding is the confirmed cause."""
-        return bool(self.primary == self.case["root_cause"])
+        label = self.case["root_cause"]
+        later = [name for words, name in _CAME_LATER.items() if words in label]
+        return self.primary == label or self.primary in later
 
     @property
     def is_lenient(self) -> bool:

@@ -1,0 +1,80 @@
+"""Conclude from the exception that ended a program, where no known message speaks."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.explain.log import Claim, Strength
+from envcheck.explain.signatures import Event
+from envcheck.explain.statements import Raised
+
+# What an exception of a kind says is at fault, whoever raises it.
+_SUBJECTS = {
+    "A file or folder that the program names is not there, or may not be used": (
+        "FileNotFoundError NotADirectoryError IsADirectoryError PermissionError FileExistsError"
+    ),
+    "A service or the network did not give what the program asked for": (
+        "ConnectionError ConnectTimeout ReadTimeout HTTPError HTTPStatusError SSLError ProxyError"
+        " URLError MaxRetryError HfHubHTTPError GatedRepoError RepositoryNotFoundError"
+        " EntryNotFoundError LocalEntryNotFoundError RevisionNotFoundError ClientError"
+        " NoCredentialsError OfflineModeIsEnabled ConnectionRefusedError ConnectionResetError"
+        " NameResolutionError NewConnectionError APIConnectionError AuthenticationError"
+        " RateLimitError"
+    ),
+    "A file's content is not what the program expects": (
+        "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
+        " UnidentifiedImageError ParserError ScannerError ValidationError BadZipfile"
+    ),
+    "The program's own code or its arguments are at fault": (
+        "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
+        " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"
+        " ConfigAttributeError NotImplementedError"
+    ),
+}
+_OF_KIND = {kind: subject for subject, kinds in _SUBJECTS.items() for kind in kinds.split()}
+# What names the environment all the same: a library, a tool of CUDA, a device, a system call.
+_OF_ENVIRONMENT = (
+    r"(?i)\.(?:so|dll|dylib)\b|\b(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
+    r"|cl\.exe|/dev/|No space left|shared memory|CUDA_HOME"
+)
+_OTHER_RELEASE = (
+    r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
+    r"|missing \d+ required|is not a package|got multiple values"
+)
+_ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
+_EXPECTED = (
+    r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
+)
+
+
+def judge_raised(raised: Raised, file: str) -> Claim | None:
+    """Say what an exception alone states; None where it may have any cause."""
+    event = Event("python-traceback", (), raised.text[:500], file, raised.number, raised.number)
+    if re.search(_ANY_KERAS, raised.message) and re.search(_EXPECTED, raised.message):
+        message = "An object of one Keras is given to code of another: two of them are in use."
+        return Claim("keras-mismatch", Strength.FAILED_PART, message, (event,))
+    packages = [name for name in raised.owners if name not in ("", "python")]
+    if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
+        return _judge_releases(raised, packages, event)
+    subject = _OF_KIND.get(raised.kind)
+    is_own = raised.owners[-1:] == ("",) and raised.kind in (
+        "ValueError",
+        "AssertionError",
+        "TypeError",
+    )
+    if is_own:
+        subject = "The program's own code refuses what it is given"
+    if subject is None or re.search(_OF_ENVIRONMENT, raised.message):
+        return None
+    rivals = () if raised.kind in _OF_KIND else ("dependency-conflict",)
+    return Claim("program-error", Strength.SIDE_EFFECT, f"{subject}.", (event,), rivals=rivals)
+
+
+def _judge_releases(raised: Raised, packages: list[str], event: Event) -> Claim | None:
+    """Judge a name or an argument that one package asks of another, and that is not there."""
+    if raised.owners[-1:] == ("",) or not re.search(_OTHER_RELEASE, raised.message):
+        return None
+    named = list(dict.fromkeys(packages))[-2:]
+    message = f"{' and '.join(named)} do not fit each other, or the code that calls them."
+    rivals = ("program-error",)
+    return Claim("dependency-conflict", Strength.SIDE_EFFECT, message, (event,), rivals=rivals)
