@@ -519,15 +519,15 @@ def explain(
 ) -> ExplainResult:
     """Find the line of a log that matters, its cause, what to type, and the harmless lines.
 
-    `text` is the log, or `files` names logs, gzip files too; "-" is standard input. `snapshot`, or
-    `here` for this machine, adds the facts of the machine that wrote it.
+    `text` is the log, or `files` names logs, gzip files and folders of logs too; "-" is standard
+    input. `snapshot`, or `here` for this machine, adds the facts of the machine that wrote it.
     """
-    from envcheck.host.log_files import read_named_log
+    from envcheck.host.log_files import list_logs, read_named_log
 
     judge = log_judge(snapshot, here=here, expect=expect, matrix=matrix)
     notes: list[str] = []
     sources: list[tuple[str, Iterable[bytes]]] = [
-        (os.fspath(file), read_named_log(os.fspath(file), notes)) for file in files
+        (name, read_named_log(name, notes)) for file in files for name in list_logs(os.fspath(file))
     ]
     if text or not sources:
         sources.append(("-", [text.encode("utf-8", "replace") if isinstance(text, str) else text]))

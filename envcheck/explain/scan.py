@@ -600,7 +600,7 @@ class Stream:
 
     def _read_ending(self, start: bytes, lines: int) -> Ending:
         """Find the last typed line, the last that shows work, and the last exception."""
-        texts = start.decode("utf-8", "replace").split("\n")
+        texts = start.decode("utf-8", "replace").removesuffix("\n").split("\n")
         prompts = [
             number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)
         ]

@@ -12,7 +12,9 @@ _EXCEPTION = (
     r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound))(?:: (.*))?$"
 )
 _FRAME = r"\s*File \"([^\"]+)\", line \d+, in "
-_PACKAGE = r"(?:site|dist)-packages[/\\]([A-Za-z]\w*)|[/\\](lib[/\\]python3\.\d+)[/\\]"
+_ANY_EXCEPTION = r"([A-Za-z_][\w.]{2,80})(?:: (.*))?$"  # behind the indented lines of a frame
+_PACKAGE = r".*(?:site|dist)-packages[/\\]([A-Za-z]\w*)"
+_STANDARD = r".*[/\\](?:lib[/\\]python3\.\d+|Lib)[/\\]"
 _LINES = 400  # at the end of a log
 
 
@@ -35,10 +37,11 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
     """Return the last exception behind the frames of a traceback; the last of `lines` is line `last`."""
     texts = [clean_line(line.encode()).text for line in lines[-_LINES:]]
     for place in range(len(texts) - 1, -1, -1):
-        match = re.match(_EXCEPTION, texts[place])
+        is_below = place > 0 and lines[-len(texts) :][place - 1].startswith("  ")
+        match = re.match(_ANY_EXCEPTION if is_below else _EXCEPTION, texts[place])
         frames = _list_frames(texts, place) if match else []
         is_last = not "".join(texts[place + 1 :]).strip()
-        if match and (frames or is_last):
+        if match and (frames or (is_last and not is_below)):
             kind = match[1].rpartition(".")[2]
             number = last - (len(texts) - 1 - place)
             return Raised(kind, (match[2] or "").strip(), number, tuple(map(_find_owner, frames)))
@@ -59,5 +62,7 @@ def _list_frames(texts: Sequence[str], end: int) -> list[str]:
 
 def _find_owner(path: str) -> str:
     """Name the package whose file a frame stands in; "" for one outside the folders of packages."""
-    match = re.search(_PACKAGE, path)
-    return (match[1] or "python") if match else ""
+    match = re.match(_PACKAGE, path)
+    if match:
+        return match[1]
+    return "python" if re.match(_STANDARD, path) else ""

@@ -39,6 +39,22 @@ class LogFileError(UserError):
 STANDARD_INPUT = "-"
 
 
+_MOST_LOGS = 4096  # of a folder
+
+
+def list_logs(name: str) -> List[str]:
+    """List the files of a folder, such as one log for each rank; a file stands for itself."""
+    if name == STANDARD_INPUT or not os.path.isdir(name):
+        return [name]
+    paths = [os.path.join(name, file) for file in sorted(os.listdir(name)) if file[0] != "."]
+    files = [path for path in paths if os.path.isfile(path)]
+    if not files:
+        raise LogFileError(f"{name} is a folder without a file in it.")
+    if len(files) > _MOST_LOGS:
+        raise LogFileError(f"{name} holds {len(files)} files: more than {_MOST_LOGS} are not read.")
+    return files
+
+
 def read_named_log(name: str, notes: List[str]) -> Iterator[bytes]:
     """Yield the blocks of a file, or of standard input for "-"."""
     if name == STANDARD_INPUT:

@@ -126,7 +126,6 @@ def test_a_hostile_log_does_not_reach_the_terminal(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["/nowhere/train.log"], "/nowhere/train.log does not exist"),
-        (["/"], "is a folder"),
         ([sys.executable], "not a log"),
         (["--here", "--snapshot", "x.json"], "one machine"),
         (["--follow", "a", "b"], "one file"),
@@ -227,3 +226,23 @@ def test_a_terminal_is_told_what_to_paste() -> None:
     os.close(outer)
     assert process.returncode == 1
     assert "The line that matters: line 1" in said
+
+
+def test_a_folder_is_read_as_its_files(tmp_path: Path) -> None:
+    assert "a folder without a file" in envcheck("explain", str(tmp_path)).stderr
+    (tmp_path / "rank0.log").write_text("step 1\n", encoding="utf-8")
+    (tmp_path / "rank1.log").write_text("CUDA error: an illegal memory access\n", encoding="utf-8")
+    done = envcheck("explain", str(tmp_path))
+    assert done.returncode == 1
+    assert "rank1.log:1" in done.stdout
+
+
+def test_a_cause_outside_the_environment_is_an_outcome_of_its_own(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    frame = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    open("x")\n'
+    log.write_text(f"{frame}FileNotFoundError: [Errno 2] No such file: 'x'\n", encoding="utf-8")
+    done = envcheck("explain", str(log), "--format", "json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["verdict"]) == (1, "other-cause")
+    assert "Not the environment" in found["headline"]
+    assert "INCOMPATIBLE" not in envcheck("explain", str(log)).stdout

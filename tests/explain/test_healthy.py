@@ -6,6 +6,7 @@ import pytest
 
 from envcheck.explain.scan import Ending, scan
 from envcheck.explain.signatures import load_signatures
+from envcheck.explain.statements import Raised
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.rules.context import Target
 from tests.cases.judged import FOLDER, UNDETERMINED, judge_text
@@ -98,8 +99,7 @@ def test_the_ending_tells_whether_a_program_went_on() -> None:
 
 def test_the_exception_in_which_a_traceback_ends_is_kept() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nmylib.Boom: it broke\n'
-    assert scan([("log", [text.encode()])], load_signatures()).exception == "mylib.Boom: it broke"
-    assert (
-        scan([("log", [b"epoch 1\n  loss 1\nepoch 2 done: yes\n"])], load_signatures()).exception
-        == ""
-    )
+    raised = scan([("log", [text.encode()])], load_signatures()).ending.raised
+    assert raised == Raised("Boom", "it broke", 4, ("",))
+    quiet = b"epoch 1\n  loss 1\nepoch 2 done: yes\n"
+    assert scan([("log", [quiet])], load_signatures()).ending.raised is None
