@@ -42,8 +42,8 @@ def explain(
 ) -> int:
     """Find the line of a log that matters, its cause, what to type, and the harmless lines.
 
-    FILE may be a gzip file, or a folder with a log for each rank; - or no FILE reads standard input. Without --here or --snapshot, only the log is judged: it
-    may come from another machine.
+    FILE may be a gzip file, or a folder with a log for each rank; - or no FILE reads standard
+    input. Without --here or --snapshot, only the log is judged: it may come from another machine.
     """
     files = files or (STANDARD_INPUT,)
     if follow:

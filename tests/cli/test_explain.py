@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import signal
@@ -231,7 +232,9 @@ def test_a_terminal_is_told_what_to_paste() -> None:
 def test_a_folder_is_read_as_its_files(tmp_path: Path) -> None:
     assert "a folder without a file" in envcheck("explain", str(tmp_path)).stderr
     (tmp_path / "rank0.log").write_text("step 1\n", encoding="utf-8")
-    (tmp_path / "rank1.log").write_text("CUDA error: an illegal memory access\n", encoding="utf-8")
+    (tmp_path / "rank1.log").write_text(
+        "CUDA error: no kernel image is available for execution on the device\n", encoding="utf-8"
+    )
     done = envcheck("explain", str(tmp_path))
     assert done.returncode == 1
     assert "rank1.log:1" in done.stdout
