@@ -643,7 +643,7 @@ _GPU_SOUGHT = (
 )  # fmt: skip
 _INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
 _TRACEBACK_LINES = 60
-_ASKED = r" -> |is_available\(\) ?(?:==|:|=) ?False"  # what was typed, with its answer
+_ASKED = r" -> |is_available\(\) ?== ?False"  # what was typed, with its answer
 
 
 def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, ending: Ending) -> bool:

@@ -437,9 +437,8 @@ def _judge_full_gpu(log: Log) -> Claim | None:
                 "Almost no GPU memory was free when the program started.",
                 (event, free_event),
             )
-    is_table = 0 < log.lines < _TABLE and all(
-        event.signature.startswith("smi-") for event in log.events
-    )
+    is_table = 0 < log.lines < _TABLE and not log.has("smi-process")
+    is_table = is_table and all(event.signature.startswith("smi-") for event in log.events)
     if not is_table and not log.has(
         *_OUT_OF_MEMORY,
         *_LIBRARY_START_FAILURES,
