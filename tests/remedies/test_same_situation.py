@@ -28,12 +28,17 @@ OF_RULES_ALONE = {
 }
 OF_LOGS_ALONE = {
     "benign-noise": "lines that mean no harm",
+    "build-isolation": "what a build imports shows only when it runs",
+    "build-tools-missing": "a compiler is needed only where something is compiled",
     "device-placement": "what a program asks of a device shows only when it runs",
+    "disk-full": "which disk a program fills shows only when it runs",
+    "engine-mismatch": "which engine file a program loads shows only when it does",
     "gpu-memory-exhausted": "how much a program asks for shows only when it runs",
     "multi-gpu-p2p-nccl": "whether GPUs reach each other shows only when they try",
     "import-failed": "the doctor's own import states it, and explain finds its cause",
     "program-error": "the program itself is wrong",
     "smoke-failed": "a smoke test states it",
+    "wheel-incomplete": "that a wheel was published so is told by the loader's words beside its owner",
 }
 # Both can state these, and no comparison holds.
 NOT_COMPARED = {
