@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.explain.scan import KINDS, Scan, Scanner, scan
+from envcheck.explain.scan import KINDS, Ending, Scan, Scanner, scan
 from envcheck.explain.signatures import Event
 from tests.explain.messages import ALL, LINE, names, scanned
 
@@ -147,7 +147,7 @@ def test_streams_may_come_by_turns() -> None:
 
 
 def test_nothing_in_nothing() -> None:
-    assert scanned() == Scan((), 0, 0, 0)
+    assert scanned() == Scan((), 0, 0, 0, Ending(file="train.log"))
     assert scanned(b"").lines == 0
     assert scanned(b"\n\n").lines == 2
 
