@@ -1,4 +1,4 @@
-"""What a line is within a log: said by a program as a remark, or only shown, as source or a value."""
+"""What a line is within a log: a claim, a remark, or only shown, as source or a value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_remark(prefix: str) -> bool:
 
 
 def is_exception(text: str) -> bool:
-    """Say whether a line names an exception: a relay may log what a program dies of as information."""
+    """Say whether a line names an exception, which a relay may log as information."""
     return re.match(_EXCEPTION, text) is not None
 
 

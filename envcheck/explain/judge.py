@@ -710,7 +710,7 @@ _STANDS = ("ptxas-problem", "gpu-hardware-fault", "driver-library-mismatch", "dr
 
 
 def _went_on_quietly(claim: Claim, ending: Ending) -> bool:
-    """Tell whether nothing failed behind a message, and the program went on or achieved something."""
+    """Return whether nothing failed behind a message, and the program went on or finished."""
     if claim.id in _STANDS:
         return False
     has_raised = any(map(_is_exception, claim.events))

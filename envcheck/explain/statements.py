@@ -34,7 +34,7 @@ class Raised:
 
 
 def read_raised(lines: Sequence[str], last: int) -> Raised | None:
-    """Return the last exception behind the frames of a traceback; the last of `lines` is line `last`."""
+    """Return the last exception behind the frames of a traceback, in lines that end at `last`."""
     texts = [clean_line(line.encode()).text for line in lines[-_LINES:]]
     for place in range(len(texts) - 1, -1, -1):
         is_below = place > 0 and lines[-len(texts) :][place - 1].startswith("  ")
