@@ -903,7 +903,7 @@ class Stage:
         """Read a shell script of the build context; what is not there, or no shell's, is listed."""
         found = files.find(name) if name else None
         if found is None or depth >= _MAX_SCRIPTS or not _is_shell(*found):
-            sentence = f"`{' '.join(argv)[:60]}` was not read: it may install packages."
+            sentence = f"`{' '.join(argv)[:60].strip()}` was not read: it may install packages."
             self.blueprint = _with_gap(self.blueprint, sentence, location)
             return
         variables = dict(self.variables)
