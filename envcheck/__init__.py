@@ -76,7 +76,9 @@ class _Package(ModuleType):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from envcheck import api
 
-        return api.as_program(getattr(api, name)) if name in _ASKING else getattr(api, name)
+        if name in _ASKING:
+            return api.as_program(getattr(api, name))
+        return getattr(api, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in __all__:

@@ -219,7 +219,9 @@ def assignments(value: str) -> Iterator[tuple[str, str]]:
 
 
 def _unquote(quoted: str) -> str:
-    return quoted[1:-1] if quoted[:1] in {'"', "'"} else re.sub(r"\\(.)", r"\1", quoted)
+    if quoted[:1] in {'"', "'"}:
+        return quoted[1:-1]
+    return re.sub(r"\\(.)", r"\1", quoted)
 
 
 def parse_image(reference: str, location: str) -> Image:
@@ -228,11 +230,9 @@ def parse_image(reference: str, location: str) -> Image:
     nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc.
     """
     reference_parts = parse_reference(reference)
-    return (
-        _image(reference, location, *reference_parts)
-        if reference_parts
-        else Image(reference, location)
-    )
+    if reference_parts:
+        return _image(reference, location, *reference_parts)
+    return Image(reference, location)
 
 
 def is_for_gpu(image: Image) -> bool:

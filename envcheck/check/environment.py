@@ -107,7 +107,9 @@ class Place:
         """Show the line, and which release it means where it does not pin one."""
         release = self.owner or self.label
         is_open = "==" not in self.line.text and read_line(self.line) is not None and " " in release
-        return f"{self.line.text} (not pinned: judged as {release})" if is_open else self.line.text
+        if is_open:
+            return f"{self.line.text} (not pinned: judged as {release})"
+        return self.line.text
 
 
 class Environment:
@@ -354,7 +356,8 @@ class Environment:
             return item.package
         if item.build is None or item.build.installed or item.build.release is None:
             return None
-        row, label = item.build.release, line.label or ("cpu" if line.index == "cpu" else "")
+        row = item.build.release
+        label = line.label or ("cpu" if line.index == "cpu" else "")
         label = row.local or label
         builds = (row, *self.matrix.index_builds(row))
         return next((each for each in builds if label and each.local == label), row)
@@ -395,7 +398,11 @@ class Environment:
         is_on_index = (
             line.label and not line.own_index and companion_row(name_of_line(line)).on_index
         )
-        return stated[1] if stated else f"+{line.label}" if is_on_index else ""
+        if stated:
+            return stated[1]
+        if is_on_index:
+            return f"+{line.label}"
+        return ""
 
     @staticmethod
     def _is_other(item: WantedRelease, row: FrameworkRelease) -> bool:
@@ -531,11 +538,9 @@ class Environment:
         framework, page = next((item for item in pages if item[1]), ("", None))
         framework = framework or next(iter(companion_row(name).frameworks), "")
         is_known = framework and (page or not line.links)
-        return (
-            SourceBuild(name, framework, line.is_isolated, page[1] if page else "")
-            if is_known
-            else None
-        )
+        if is_known:
+            return SourceBuild(name, framework, line.is_isolated, page[1] if page else "")
+        return None
 
     def _with_requirements(self, item: Distribution) -> Distribution:
         row = self._rows.get(item.name)
@@ -551,7 +556,8 @@ class Environment:
 
         Its publisher has made that work together.
         """
-        image, source = self.image, Source("file", self.image.location, self.image.reference)
+        image = self.image
+        source = Source("file", self.image.location, self.image.reference)
         for text in image.packages:
             line = Line(text, image.location)
             wanted = wanted_releases(self._context(Target(self.goal, (text,))))
@@ -588,9 +594,9 @@ class Environment:
                 )
             )
             if version:
-                label = (
-                    f"+cu{image.cuda.replace('.', '')}" if image.cuda and "+" not in version else ""
-                )
+                label = ""
+                if image.cuda and "+" not in version:
+                    label = f"+cu{image.cuda.replace('.', '')}"
                 self._installed[framework] = Distribution(framework, version + label)
 
     def _take_conda(self) -> None:
@@ -740,19 +746,15 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     image = blueprint.image
     if image is None:
         host = HostFacts(os=Known("linux", Source("file", "the file")))
-        reason, where = (
-            "the file does not say which CUDA Toolkit and cuDNN the machine has",
-            blueprint.path,
-        )
+        reason = "the file does not say which CUDA Toolkit and cuDNN the machine has"
+        where = blueprint.path
     else:
         host = _host(blueprint, image)
         reason = f"the name {image.reference} does not say which CUDA Toolkit and cuDNN it has"
         where = image.location
     for line in blueprint.cuda_steps[:1]:
-        reason, where = (
-            f"`{line.text}` brings a CUDA Toolkit or cuDNN that is not read",
-            line.location,
-        )
+        reason = f"`{line.text}` brings a CUDA Toolkit or cuDNN that is not read"
+        where = line.location
     system: Fact[Any] = Unknown("failed", reason, (where,))
     installs, cudnn = _toolkits(blueprint) or system, _cudnn(blueprint) or system
     lacks_nvcc = (
@@ -783,22 +785,28 @@ def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
 
 
 def _of_image(value: str, image: Image) -> Fact[str]:
-    return Known(value, Source("file", image.location, image.reference)) if value else NOT_STATED
+    if value:
+        return Known(value, Source("file", image.location, image.reference))
+    return NOT_STATED
 
 
 def _architecture(blueprint: Blueprint) -> Fact[str]:
-    location = blueprint.image.location if blueprint.image is not None else blueprint.path
+    location = blueprint.path
+    if blueprint.image is not None:
+        location = blueprint.image.location
     machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
     if blueprint.platform:
-        return (
-            Known(machine, Source("file", location, blueprint.platform)) if machine else NOT_STATED
-        )
+        if machine:
+            return Known(machine, Source("file", location, blueprint.platform))
+        return NOT_STATED
     return Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
 
 
 def _host(blueprint: Blueprint, image: Image) -> HostFacts:
     source = Source("file", image.location, image.reference)
-    libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
+    libc = "glibc" if image.glibc else ""
+    if image.os == "alpine":
+        libc = "musl"
     variables = keep_known_variables(dict(line.text.split("=", 1) for line in blueprint.variables))
     if blueprint.loader_path is not None:
         variables.setdefault("LD_LIBRARY_PATH", blueprint.loader_path.text)
@@ -817,10 +825,8 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
 
 def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     """Name the toolkits; None where a step adds one, or nothing says what the system holds."""
-    image, spec = (
-        blueprint.image,
-        conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version")),
-    )
+    image = blueprint.image
+    spec = conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
     installs: list[ToolkitInstall] = []
     if spec is not None:
         installs.append(
@@ -837,19 +843,16 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     if image.cuda and image.flavor in _LIBRARIES:
         version = major_minor(image.cuda)
         root = f"{ROOT}-{version}"
-        nvcc = (
-            _of_image(f"{root}/bin/nvcc", image)
-            if image.flavor == "devel"
-            else Absent((image.location,))
-        )
+        if image.flavor == "devel":
+            nvcc = _of_image(f"{root}/bin/nvcc", image)
+        else:
+            nvcc = Absent((image.location,))
         installs.insert(
             0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc)
         )
-    return (
-        Known(tuple(installs), Source("file", image.location))
-        if installs
-        else Absent((image.location,))
-    )
+    if installs:
+        return Known(tuple(installs), Source("file", image.location))
+    return Absent((image.location,))
 
 
 def _is_partial(image: Image) -> bool:
@@ -877,11 +880,9 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
         source = Source("file", image.location, image.reference)
         version: Fact[str] = Known(image.cudnn, source) if image.cudnn != "any" else NOT_STATED
         machine = _architecture(blueprint).value or "x86_64"
-        folder = (
-            f"/usr/lib/{machine}-linux-gnu"
-            if image.os in {"ubuntu", "debian", ""}
-            else "/usr/lib64"
-        )
+        folder = "/usr/lib64"
+        if image.os in {"ubuntu", "debian", ""}:
+            folder = f"/usr/lib/{machine}-linux-gnu"
         copy = LibraryInstall(
             "cudnn",
             "/usr",
@@ -891,7 +892,9 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
             cuda_major=Known(major(image.cuda), source),
         )
         return Known((copy,), source)
-    return Absent((image.location,)) if image.source and not _is_partial(image) else None
+    if image.source and not _is_partial(image):
+        return Absent((image.location,))
+    return None
 
 
 def _python(blueprint: Blueprint) -> PythonFacts:

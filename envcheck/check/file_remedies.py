@@ -131,11 +131,9 @@ def _compile_elsewhere(
         return Remedy(
             "If it contains CUDA code, build in a stage from the devel variant of the image."
         )
-    devel = (
-        image.reference.replace(f"-{image.flavor}", "-devel")
-        if image.cuda
-        else "a devel image of nvidia/cuda"
-    )
+    devel = "a devel image of nvidia/cuda"
+    if image.cuda:
+        devel = image.reference.replace(f"-{image.flavor}", "-devel")
     build = f"uild in a stage FROM {devel}, and copy the result into the image that runs."
     built = _name_built_file(line.text, context)
     return Remedy(f"{built} Or b{build}" if built else f"B{build}")
@@ -182,11 +180,9 @@ def _another_image(finding: Finding, environment: Environment, context: Context)
         return Remedy(f"Build on a devel image with CUDA {cuda}{other}.")
     cudnn = build.cudnn.value
     holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
-    other = (
-        f", or a release of {build.framework} that was built for CUDA {major_minor(own)}"
-        if own
-        else ""
-    )
+    other = ""
+    if own:
+        other = f", or a release of {build.framework} that was built for CUDA {major_minor(own)}"
     return Remedy(f"Use a base image with {holds}{other}.")
 
 
@@ -199,7 +195,9 @@ def _name_build_for(build: Build, cuda: str, context: Context) -> str:
     )
     row = next((item for item in same if not item.yanked and supports_python(context, item)), None)
     index = f" --index-url {row.index}" if row and row.index else ""
-    return f", or install `{row.distribution}=={row.build_version}{index}` before it" if row else ""
+    if row:
+        return f", or install `{row.distribution}=={row.build_version}{index}` before it"
+    return ""
 
 
 def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | None:
@@ -242,13 +240,11 @@ def _fitting(environment: Environment, places: list[Place]) -> str:
 
 def _before(environment: Environment, context: Context) -> Context:
     """Return the system without its packages, and where no driver states its CUDA."""
-    facts, toolkit = (
-        environment.base,
-        toolkit_of(context, environment.image.cuda) if environment.image.cuda else None,
-    )
-    driver = (
-        full_driver(context, toolkit) if toolkit and facts.driver.release.value is None else None
-    )
+    facts = environment.base
+    toolkit = toolkit_of(context, environment.image.cuda) if environment.image.cuda else None
+    driver = None
+    if toolkit and facts.driver.release.value is None:
+        driver = full_driver(context, toolkit)
     if driver:
         facts = with_hardware(facts, Description(driver=driver), context.matrix)
     return Context(facts, context.matrix, Target(context.goal))

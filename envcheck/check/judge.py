@@ -151,7 +151,9 @@ def apply_ignores(
         if item.id in causes and item.until >= today:
             reason = Evidence(IGNORED, f"until {item.until}: {item.reason}")
             message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
-            verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
+            verdict = COMPATIBLE
+            if finding.verdict == UNDETERMINED:
+                verdict = finding.verdict
             evidence = (reason, *finding.evidence)
             note = replace(
                 finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence

@@ -171,14 +171,18 @@ def _without_repeats(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _expect(config: Config, host: Description) -> str:
-    return "gpu" if config.expect == "auto" and (host.driver or host.gpus) else config.expect
+    if config.expect == "auto" and (host.driver or host.gpus):
+        return "gpu"
+    return config.expect
 
 
 def _unchecked(host: Description) -> str:
     """Say what of the machine that runs the build was not stated."""
     unstated = [name for name, value in (("driver", host.driver), ("GPU", host.gpus)) if not value]
     verb = "are" if len(unstated) > 1 else "is"
-    return f"The {' and the '.join(unstated)} {verb} checked when it runs." if unstated else ""
+    if unstated:
+        return f"The {' and the '.join(unstated)} {verb} checked when it runs."
+    return ""
 
 
 def _headline(report: Report, path: str, unchecked: str, environment: Environment) -> str:

@@ -159,7 +159,9 @@ def inspected_options(python: str, env: str) -> tuple[str, ...]:
 def fold_home(path: str) -> str:
     """Write ~ for this user's home folder: a report is sent to others."""
     home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
-    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
+    if len(home) > 1 and path.startswith(home + os.sep):
+        return f"~{path[len(home) :]}"
+    return path
 
 
 _OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses
@@ -172,12 +174,14 @@ def find_other_users(folder: str, facts: Facts, *, is_environment: bool) -> str:
     """
     managed = facts.python.externally_managed.value is True
     if managed or not is_environment:
-        reason = (
-            "it is managed from outside (PEP 668)" if managed else "it is not a virtual environment"
-        )
+        reason = "it is not a virtual environment"
+        if managed:
+            reason = "it is managed from outside (PEP 668)"
         return f"holds a Python that other programs use: {reason}"
     is_condas = os.path.isdir(os.path.join(folder, "condabin"))  # noqa: PTH112, PTH118 - pathlib is slow to import
-    return "is conda's own environment, which conda itself runs from" if is_condas else ""
+    if is_condas:
+        return "is conda's own environment, which conda itself runs from"
+    return ""
 
 
 def find_changeable_environment(facts: Facts) -> tuple[str, str]:

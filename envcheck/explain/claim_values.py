@@ -160,13 +160,17 @@ class ClaimValues:
     @property
     def release(self) -> str:
         """Return the version of that framework, its local part as well; "" not told."""
-        version = self.log.release_of(identity(self.framework)) if self.framework else ""
+        version = ""
+        if self.framework:
+            version = self.log.release_of(identity(self.framework))
         return match_shape(version, rf"{VERSION}(?:\+[a-z0-9.]+)?")
 
     @property
     def labelled_release(self) -> str:
         """Return the version of a framework whose versions have labels; "" of any other."""
-        return self.release if self.framework and identity(self.framework).index else ""
+        if self.framework and identity(self.framework).index:
+            return self.release
+        return ""
 
     @property
     def compiles(self) -> bool:
@@ -237,7 +241,9 @@ def _users_file(values: ClaimValues) -> str:
 
 def _choose_new_name(values: ClaimValues) -> str:
     folder, _, name = _users_file(values).replace("\\", "/").rpartition("/")
-    return f"{folder}{'/' if folder else ''}my_{name}" if name else ""
+    if name:
+        return f"{folder}{'/' if folder else ''}my_{name}"
+    return ""
 
 
 def _requirement(values: ClaimValues) -> str:
@@ -370,7 +376,9 @@ def _loaded_folder(values: ClaimValues) -> str:
     """Return the folder of the wrong CUDA library that was loaded, as a loader message names it."""
     pattern = r"(/[\w./+-]+)/lib(?:cu|nv)\w*\.so[\w.]*: (?:undefined symbol|version|symbol)"
     match = re.search(pattern, values.text)
-    return match_shape(match.group(1), PATH) if match and "-packages/" not in match.group(1) else ""
+    if match and "-packages/" not in match.group(1):
+        return match_shape(match.group(1), PATH)
+    return ""
 
 
 def _cuda_major(values: ClaimValues) -> str:
@@ -386,11 +394,10 @@ def _wanted_major(values: ClaimValues) -> str:
 
 def _fitting_release(values: ClaimValues) -> str:
     """Return the newest release of the framework that is for the CUDA that is here."""
-    rows = (
-        values.log.matrix.releases(values.framework, values.context.platform)
-        if values.framework
-        else ()
-    )
+    if values.framework:
+        rows = values.log.matrix.releases(values.framework, values.context.platform)
+    else:
+        rows = ()
     wanted, minor = _cuda_major(values), values.log.python
     fits = (row.version for row in rows if row.cuda and major(row.cuda) == wanted and not row.yanked
             and (not minor or minor in row.pythons))  # fmt: skip
@@ -430,7 +437,9 @@ def _wheel_pin(values: ClaimValues) -> str:
 
 
 def _symbols_wheel(values: ClaimValues) -> str:
-    return "nvidia-nvjitlink-" if "nvjitlink-symbol" in values.signatures else "nvidia-nccl-"
+    if "nvjitlink-symbol" in values.signatures:
+        return "nvidia-nvjitlink-"
+    return "nvidia-nccl-"
 
 
 def _library_wheel(values: ClaimValues) -> str:
@@ -546,11 +555,9 @@ def _gpus(values: ClaimValues) -> tuple[str, ...]:
 
     By its capability, or a name that stands for one product.
     """
-    capability = (
-        find_capability(values)
-        if values.find_own_capture("cc") or values.find_own_capture("sm")
-        else ""
-    )
+    capability = ""
+    if values.find_own_capture("cc") or values.find_own_capture("sm"):
+        capability = find_capability(values)
     if capability:
         return (capability,)  # looking names up takes longer than all the rest
     names = [
@@ -618,11 +625,12 @@ def find_cuda_line(values: ClaimValues) -> str:
     By its release, by the libraries it names; "" where several fit.
     """
     label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(values))
-    cuda = (
-        f"{label.group(1)}.{label.group(2)}"
-        if label
-        else (values.row.cuda or "" if values.row else "")
-    )
+    if label:
+        cuda = f"{label.group(1)}.{label.group(2)}"
+    elif values.row:
+        cuda = values.row.cuda or ""
+    else:
+        cuda = ""
     lines = list_matching_toolkits(values)
     if cuda and (not lines or cuda in lines):
         return cuda
@@ -645,6 +653,6 @@ def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[st
         if item.family in (TOOLKIT, PROFILER)
     ]
     found = [lines for lines in toolkits if lines]
-    return (
-        tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
-    )
+    if found:
+        return tuple(line for line in found[0] if all(line in lines for lines in found))
+    return ()

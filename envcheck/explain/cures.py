@@ -102,11 +102,9 @@ def _install_driver(values: ClaimValues) -> InstallDriver:
     cuda = find_required_cuda(values)
     toolkit = toolkit_of(values.context, cuda) if cuda else None
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
-    floor = (
-        (full_driver if needs_full_driver else driver_floor)(values.context, toolkit)
-        if toolkit
-        else None
-    )
+    floor = None
+    if toolkit:
+        floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit)
     companion = find_companion(values)
     return InstallDriver(
         floor=values.find_capture("driver_wanted") or floor or "",
@@ -135,11 +133,9 @@ def _start_fabric_manager(values: ClaimValues) -> StartFabricManager:
 
 
 def _replace_owner(values: ClaimValues) -> Fix:
-    return (
-        ReleaseFromVirtualMachine()
-        if "vfio" in values.find_own_capture("owner")
-        else ReplaceNouveau()
-    )
+    if "vfio" in values.find_own_capture("owner"):
+        return ReleaseFromVirtualMachine()
+    return ReplaceNouveau()
 
 
 # Messages of compilers: CUDA code is built for the GPU, and no package is at fault.
@@ -260,25 +256,27 @@ def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
     )
     asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
     name, specifier = (asked.name, asked.specifier) if asked else ("", "")
-    version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
+    version = ""
+    if specifier.startswith("=="):
+        version = re.sub(r"^={2,3}|\+.*", "", specifier)
     framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
     if framework:
         return InstallReplacement(_with_extra(values, framework, specifier, version))
     from envcheck.rules.frameworks import name_replacement  # most logs need none of those rules
 
     row = matrix.removed_distribution(name)
-    return InstallReplacement(name_replacement(matrix, row, specifier)) if row else None
+    if row:
+        return InstallReplacement(name_replacement(matrix, row, specifier))
+    return None
 
 
 def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
     """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
     label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
     requirement = f"{framework.main}[{label}]" if label else framework.plans.gpu_requirement
-    row = (
-        values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main)
-        if version
-        else None
-    )
+    row = None
+    if version:
+        row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main)
     is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
     return f"{requirement}=={version}" if is_published else requirement
 
@@ -322,7 +320,9 @@ _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}
 
 def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
     meets_keras_3 = bool(_KERAS_2 & set(values.signatures))
-    return RestoreKeras2(values.framework) if meets_keras_3 and values.framework else None
+    if meets_keras_3 and values.framework:
+        return RestoreKeras2(values.framework)
+    return None
 
 
 def _use_other_platform(values: ClaimValues) -> UseOtherPlatform | None:
@@ -346,11 +346,9 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
 
 def _install_toolkit(values: ClaimValues) -> Fix | None:
     """Name the CUDA that is compiled with, asked for, or built with."""
-    stated = (
-        (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda"))
-        if values.compiles
-        else ""
-    )
+    stated = ""
+    if values.compiles:
+        stated = values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")
     stated = stated or values.find_own_capture("cuda_wanted")
     cuda = stated if re.fullmatch(r"\d{1,2}(?:\.\d)?", stated) else find_cuda_line(values)
     if not cuda:
@@ -364,11 +362,9 @@ def _install_toolkit(values: ClaimValues) -> Fix | None:
 def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
     capability = find_capability(values)
     row = values.log.matrix.architecture(capability)
-    return (
-        UseNewerPtxas(row.first_toolkit, capability, values.framework)
-        if row and row.first_toolkit
-        else None
-    )
+    if row and row.first_toolkit:
+        return UseNewerPtxas(row.first_toolkit, capability, values.framework)
+    return None
 
 
 def _install_cudnn(values: ClaimValues) -> InstallCudnn:
@@ -450,7 +446,9 @@ def _change_variable(values: ClaimValues) -> Fix | None:
     name = next(filter(None, map(values.find_own_capture, _VARIABLES)), "").upper()
     rows = (row for row in load_known_variables().effects if name in row.names)
     row = next((row for row in rows if row.effect in ("import", "use")), None)
-    return ChangeVariable(name, row.grammar if row else "") if name else None
+    if name:
+        return ChangeVariable(name, row.grammar if row else "")
+    return None
 
 
 CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {

@@ -142,7 +142,9 @@ class _LogFacts:
         """Describe the system, and the variables that the log shows."""
         log, named = self._log, self._log.first_value("os").lower()
         distribution = next((name for name in _DISTRIBUTIONS if name in named), "")
-        version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", named) if distribution else None
+        version = None
+        if distribution:
+            version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", named)
         variables = {**log.environment}
         if log.library_path:
             variables.setdefault("LD_LIBRARY_PATH", log.library_path)
@@ -207,7 +209,8 @@ class _LogFacts:
         found = {}
         for row in (event.values for event in rows):
             is_conda = re.search(_CONDA_BUILD, row.get("conda_build", ""))
-            name, installer = canonical_name(row["package"]), "conda" if is_conda else ""
+            name = canonical_name(row["package"])
+            installer = "conda" if is_conda else ""
             requires = missing.get(name, ())
             found[name] = Distribution(name, row["version"], installer=installer, requires=requires)
         return tuple(found.values())
@@ -226,7 +229,8 @@ class _LogFacts:
                 fault = LinkFault(
                     name, "missing-library", name, library, wheel=wheel, stops="import"
                 )
-                faults += [fault] if self._find_pins(fault) else []
+                if self._find_pins(fault):
+                    faults += [fault]
         return tuple(faults)
 
     def _find_pins(self, fault: LinkFault) -> tuple[str, ...]:

@@ -344,9 +344,10 @@ def judge_log(
         is_excused = _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu)
         (excused if is_excused else remaining).append(claim)
     remaining = list(_weigh_what_failed_last(remaining, ending))
-    unused = (
-        [] if expects_gpu or log.is_healthy else [claim for claim in excused if is_remark(claim)]
-    )
+    if expects_gpu or log.is_healthy:
+        unused = []
+    else:
+        unused = [claim for claim in excused if is_remark(claim)]
     noise = tuple(
         dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events)))
     )
@@ -363,7 +364,12 @@ def judge_log(
     notes += _build_unused_note(rank_claims(unused))
     if root is None:
         symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
-        harmless = _UNUSED_HEADLINE if unused else _HARMLESS if noise or log.is_healthy else ""
+        if unused:
+            harmless = _UNUSED_HEADLINE
+        elif noise or log.is_healthy:
+            harmless = _HARMLESS
+        else:
+            harmless = ""
         return replace(
             _report_without_cause(log, ordered, notes, symptoms, harmless), system=log.os
         )
@@ -415,15 +421,15 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
         return replace(finding, cure=cure)
-    plan_command = (
-        situation.plan_command(values.framework)
-        if _installs_framework(rule_finding.fix, log.matrix)
-        else ()
-    )
+    if _installs_framework(rule_finding.fix, log.matrix):
+        plan_command = situation.plan_command(values.framework)
+    else:
+        plan_command = ()
     rule_fix = rule_finding.fix
-    cure = (
-        rule_finding.cure if machine.is_from_snapshot else _complete_cure(rule_finding.cure, cure)
-    )
+    if machine.is_from_snapshot:
+        cure = rule_finding.cure
+    else:
+        cure = _complete_cure(rule_finding.cure, cure)
     if cure is not None and cure != rule_finding.cure:
         rule_fix = write_fix(cure, situation) or rule_fix
     fix = _merge_remedies(rule_fix, finding.fix, plan_command, is_measured=machine.is_from_snapshot)
@@ -487,11 +493,9 @@ def _merge_remedies(
     steps = tuple(item for item in log_fix.actions if item not in plans)
     if not rule_fix.actions and steps:
         alternatives.insert(0, Alternative(log_fix.summary, steps))
-    return (
-        replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives))
-        if alternatives
-        else rule_fix
-    )
+    if alternatives:
+        return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives))
+    return rule_fix
 
 
 _UNUSED = "No GPU is used"
@@ -736,11 +740,9 @@ def _kind_without_gpu(event: Event) -> str:
 
     A line that says what is done instead was caught.
     """
-    return (
-        "caught"
-        if re.search(_AVOIDED, event.text)
-        else signatures_by_name()[event.signature].without_gpu
-    )
+    if re.search(_AVOIDED, event.text):
+        return "caught"
+    return signatures_by_name()[event.signature].without_gpu
 
 
 # What a build without CUDA leads to, beside what it says itself.

@@ -281,7 +281,9 @@ class Log:
             return "windows"
         if self.values("macos"):
             return "darwin"
-        return "linux" if ".so" in libraries or self.values("wsl", "container_host") else ""
+        if ".so" in libraries or self.values("wsl", "container_host"):
+            return "linux"
+        return ""
 
     @cached_property
     def system(self) -> str:
@@ -439,7 +441,8 @@ class Log:
         found += [normalize_capability(value) for value in self.values("cc")]
         for name in names:
             numbers = find_capabilities(name) if len(name) > 2 else ()
-            found += numbers if len(numbers) == 1 else ()
+            if len(numbers) == 1:
+                found += numbers
         return tuple(dict.fromkeys(found))
 
 
@@ -525,7 +528,9 @@ def normalize_capability(capability: str) -> str:
     if " minor: " in capability:
         return capability.replace(" minor: ", ".")
     digits = capability.removeprefix("sm_").removeprefix("compute_").rstrip("af")
-    return digits if "." in digits or not digits.isdecimal() else f"{digits[:-1]}.{digits[-1]}"
+    if "." in digits or not digits.isdecimal():
+        return digits
+    return f"{digits[:-1]}.{digits[-1]}"
 
 
 def parse_number(version: str) -> tuple[int, ...]:

@@ -59,11 +59,9 @@ def parse_library(name: str) -> Library:
             base, match["stem"], _parse_dll_version(match["stem"], match["version"] or ""), family
         )
     match = re.match(r"lib(?P<stem>[a-zA-Z_]+)\.(?P<version>[\d.]+)\.dylib", base)
-    return (
-        Library(base, match["stem"], match["version"], family)
-        if match
-        else Library(base, base, "", family)
-    )
+    if match:
+        return Library(base, match["stem"], match["version"], family)
+    return Library(base, base, "", family)
 
 
 def _parse_dll_version(stem: str, version: str) -> str:
@@ -301,11 +299,10 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[C
     events = tuple(event for event, _ in missing)
     names = ", ".join(dict.fromkeys(library.name for _, library in missing))
     lines = [providers(log.matrix, library) for _, library in missing]
-    wanted = (
-        [line for line in lines[0] if all(line in other for other in lines if other)]
-        if lines
-        else []
-    )
+    if lines:
+        wanted = [line for line in lines[0] if all(line in other for other in lines if other)]
+    else:
+        wanted = []
     shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
     asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
     named = log.select(*EXTENSIONS)
@@ -534,7 +531,9 @@ def version_claims(log: Log) -> Iterator[Claim]:
             rivals = ("cuda-wheel-not-found", "framework-cuda-extra-missing")
             yield Claim("cuda-wheel-conflict", Strength.LIKELY, message, (event,), rivals=rivals)
             continue
-        finding = "cudnn-missing" if component.lower() == "cudnn" else "cuda-wheel-not-found"
+        finding = "cuda-wheel-not-found"
+        if component.lower() == "cudnn":
+            finding = "cudnn-missing"
         yield Claim(
             finding,
             Strength.LIKELY,
@@ -610,10 +609,8 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
 
 
 def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
-    loaded, required = (
-        parse_cudnn_version(event.values["cudnn_loaded"]),
-        parse_cudnn_version(event.values["cudnn_built"]),
-    )
+    loaded = parse_cudnn_version(event.values["cudnn_loaded"])
+    required = parse_cudnn_version(event.values["cudnn_built"])
     message = (
         f"cuDNN {_format_version(loaded)} is loaded; the build was compiled with"
         f" {_format_version(required)}."
@@ -657,10 +654,8 @@ def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
 
 
 def _judge_nvcc(log: Log, event: Event) -> Claim:
-    nvcc, torch = (
-        event.values.get("nvcc", ""),
-        event.values.get("torch_cuda") or log.first_value("torch_cuda"),
-    )
+    nvcc = event.values.get("nvcc", "")
+    torch = event.values.get("torch_cuda") or log.first_value("torch_cuda")
     found = f"CUDA {nvcc}" if nvcc else "the CUDA that nvcc belongs to"
     message = (
         f"The extension is compiled with {found}; PyTorch was built with {torch or 'another'}."
@@ -774,11 +769,12 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
     for event in log.select("torch-found-gpu-cc"):
         low, high = log.first_value("cc_low"), log.first_value("cc_high")
         cc = event.values["cc"]
-        finding = (
-            _compare_with_build(cc, [low, high])
-            if low
-            else (OLD if log.has("torch-gpu-too-old") or _is_dropped(log, cc) else NEW)
-        )
+        if low:
+            finding = _compare_with_build(cc, [low, high])
+        elif log.has("torch-gpu-too-old") or _is_dropped(log, cc):
+            finding = OLD
+        else:
+            finding = NEW
         yield Claim(
             finding,
             Strength.NAMED_PART,
@@ -802,10 +798,15 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
 
 
 def _judge_torch_mismatch(log: Log, event: Event, cc: str, targets: list[str]) -> Claim:
-    finding = (
-        _compare_with_build(cc, targets) if targets else (OLD if _is_dropped(log, cc) else NEW)
-    )
-    target_list = f"; this PyTorch contains code for {', '.join(targets)}" if targets else ""
+    if targets:
+        finding = _compare_with_build(cc, targets)
+    elif _is_dropped(log, cc):
+        finding = OLD
+    else:
+        finding = NEW
+    target_list = ""
+    if targets:
+        target_list = f"; this PyTorch contains code for {', '.join(targets)}"
     gpu = event.values.get("gpu", "The GPU")
     return Claim(
         finding, Strength.REFUSED_PART, f"{gpu} has compute capability {cc}{target_list}.", (event,)
@@ -814,9 +815,10 @@ def _judge_torch_mismatch(log: Log, event: Event, cc: str, targets: list[str]) -
 
 def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
     reason = "The program contains no code for this GPU"
-    finding_ids = (
-        {_compare_with_build(cc, targets) for cc in log.capabilities} if targets else set()
-    )
+    if targets:
+        finding_ids = {_compare_with_build(cc, targets) for cc in log.capabilities}
+    else:
+        finding_ids = set()
     is_dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
     if re.search(
         r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)",
@@ -869,11 +871,9 @@ def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
     driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
     if not driver_cuda or len(log.cudas) != 1 or _torch_cuda(log):
         return None
-    return (
-        (log.cudas[0], driver_cuda)
-        if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2]
-        else None
-    )
+    if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2]:
+        return (log.cudas[0], driver_cuda)
+    return None
 
 
 def _judge_compilers(log: Log) -> Iterator[Claim]:

@@ -261,7 +261,9 @@ def _find_nearest_release(
         item for item in log.matrix.versions(framework.name) if item == version or not exact
     )
     nearest = next((item for item in versions if parse_number(item) <= parse_number(version)), "")
-    return log.matrix.release(framework.name, nearest, "linux_x86_64") if nearest else None
+    if nearest:
+        return log.matrix.release(framework.name, nearest, "linux_x86_64")
+    return None
 
 
 def _judge_compat(log: Log) -> Iterator[Claim]:
@@ -393,7 +395,8 @@ def memory_claims(log: Log) -> Iterator[Claim]:
 
 def _judge_out_of_memory(event: Event) -> Claim:
     row = event.values
-    total, free = _parse_size(row, "total", "unit"), _parse_size(row, "free", "free_unit")
+    total = _parse_size(row, "total", "unit")
+    free = _parse_size(row, "free", "free_unit")
     allocated = _parse_size(row, "allocated", "allocated_unit")
     if total and free >= 0 and allocated >= 0 and allocated + free < total / 2:
         size = f"{row['allocated']} {row['allocated_unit']}"
@@ -409,7 +412,9 @@ def _judge_out_of_memory(event: Event) -> Claim:
             "Most of the GPU's memory was in use before this process started.",
             (event,),
         )
-    strength = Strength.DERIVED if event.signature.startswith("torch-oom") else Strength.DECIDED
+    strength = Strength.DECIDED
+    if event.signature.startswith("torch-oom"):
+        strength = Strength.DERIVED
     return Claim(
         MEMORY_EXHAUSTED,
         strength,

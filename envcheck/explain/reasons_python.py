@@ -546,11 +546,9 @@ def _judge_windows(log: Log) -> Iterator[Claim]:
                 rivals=("dependency-conflict",),
             )
             continue
-        finding = (
-            "toolkit-missing"
-            if re.match(r"cu|nv", library) and "nvrtc" not in library
-            else "msvc-runtime-missing"
-        )
+        finding = "msvc-runtime-missing"
+        if re.match(r"cu|nv", library) and "nvrtc" not in library:
+            finding = "toolkit-missing"
         message = (
             f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or"
             " OpenMP runtime."
@@ -571,9 +569,9 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
     )
     for event in cpu_builds if log.os == "windows" else ():
         framework = find_framework_of_message(event.signature)
-        last_release = (
-            find_last_gpu_release(log.matrix, framework.name, "win_amd64") if framework else ""
-        )
+        last_release = ""
+        if framework:
+            last_release = find_last_gpu_release(log.matrix, framework.name, "win_amd64")
         release = log.release_of(framework) if framework else ""
         if (
             not framework

@@ -111,7 +111,9 @@ def _guess_encoding(sample: bytes) -> str:
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     if odd > pairs * 0.4 and even < pairs * 0.05 and not sample[1]:
         return "utf-16-le"
-    return "utf-16-be" if even > pairs * 0.4 and odd < pairs * 0.05 and not sample[0] else ""
+    if even > pairs * 0.4 and odd < pairs * 0.05 and not sample[0]:
+        return "utf-16-be"
+    return ""
 
 
 _CURSOR_RIGHT = rb"\x1b\[\d{0,4}C"  # Windows' console writes it for spaces ...

@@ -80,4 +80,6 @@ def shorten_path(path: str) -> str:
 def type_path(path: str) -> str:
     """Write a folder of this machine for a shell, which expands no ~ in quotes."""
     short = shorten_path(path)
-    return short if re.match(r"[\w./~+-]+$", short) else shlex.quote(expand_path(short))
+    if re.match(r"[\w./~+-]+$", short):
+        return short
+    return shlex.quote(expand_path(short))

@@ -104,7 +104,8 @@ def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
     folder, reason = find_changeable_environment(diagnosis.context.facts)
     if diagnosis.context.facts.python.is_found and not asked.dry_run:
         shown = type_path(diagnosis.context.facts.python.prefix.value or "")
-        folder, reason = "", f"{shown} was found here: name it with `envcheck fix --env {shown}`"
+        folder = ""
+        reason = f"{shown} was found here: name it with `envcheck fix --env {shown}`"
     if not folder:
         raise UserError(f"nothing was changed: {reason}.")
     place = place_of(folder)

@@ -351,9 +351,9 @@ class Matrix:
             )
         pin = self.companion_pins(release.framework, companion.distribution).get(companion.version)
         versions = reversed(self.versions(release.framework))
-        oldest = (
-            next((item for item in versions if within(item, pin)), "") if pin else release.version
-        )
+        oldest = release.version
+        if pin:
+            oldest = next((item for item in versions if within(item, pin)), "")
         first = self.release(release.framework, oldest, release.platform)
         return first is not None and release.cuda in first.variants
 
@@ -496,11 +496,12 @@ class Matrix:
 
         Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
         """
-        rows = (
-            [row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)]
-            if version
-            else []
-        )
+        if version:
+            rows = [
+                row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)
+            ]
+        else:
+            rows = []
         return _join_builds(rows) if rows else None
 
     def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:

@@ -139,7 +139,9 @@ def _choose_meant(
 def _with_others(host: Host, choice: PythonChoice, meant: List[OtherEnvironment]) -> PythonChoice:
     """Add what else may be meant to a choice, and what names an environment that is not there."""
     answer = choice.answer.value or {}
-    prefix = str(answer.get("prefix", "")) if choice.chosen_by != NO_ENVIRONMENT else ""
+    prefix = ""
+    if choice.chosen_by != NO_ENVIRONMENT:
+        prefix = str(answer.get("prefix", ""))
     real = host.real_path(prefix).value or prefix
     others = [item for item in meant if (host.real_path(item.path).value or item.path) != real]
     if choice.chosen_by not in ("asking", "own", "base", "PATH", NO_ENVIRONMENT):
@@ -161,7 +163,9 @@ def _find_version_problem(host: Host, version: str) -> Iterator[OtherEnvironment
         text = host.read_text(f"{folder}/.python-version").value or ""
         wanted = parse_wanted(text, ".python-version")
         if version and wanted[:1].isdigit() and not f"{version}.".startswith(f"{wanted}."):
-            problem = "another-version" if find_managed(host, wanted) else "not-installed"
+            problem = "not-installed"
+            if find_managed(host, wanted):
+                problem = "another-version"
             yield OtherEnvironment(wanted, ".python-version", problem)
         return
 
@@ -224,7 +228,9 @@ def _find_problem(host: Host, folder: str, named_by: str) -> str:
     if isinstance(host.status(folder), Absent):
         return "gone"
     paths = _list_python_paths(host, folder)
-    return "no-python" if all(isinstance(host.status(path), Absent) for path in paths) else "denied"
+    if all(isinstance(host.status(path), Absent) for path in paths):
+        return "no-python"
+    return "denied"
 
 
 def _list_kernel(host: Host) -> Iterator[Tuple[str, str, str]]:
@@ -295,7 +301,8 @@ def _is_made_here(host: Host, folder: str) -> bool:
     state = f"{parent}/.envcheck-{name}"
     journals = [each for each in list_names(host, state) if each.endswith(".jsonl")]
     path = f"{state}/{max(journals)}" if journals else ""
-    own, written = host.status(folder).value, host.status(path).value if path else None
+    own = host.status(folder).value
+    written = host.status(path).value if path else None
     if own is None or written is None:
         return False
     user = str(host.system_facts().get("uid", "0"))
@@ -549,7 +556,9 @@ def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fa
 def _find_named_python(host: Host, name: str) -> Fact[str]:
     if "/" not in name and "\\" not in name:
         found = host.find_program(name)
-        return _start_of(host, found.value) or found if found.value is not None else found
+        if found.value is not None:
+            return _start_of(host, found.value) or found
+        return found
     status = host.status(name)
     if isinstance(status, Known) and status.value.kind == "folder":
         return _find_python_in(host, name)
@@ -588,11 +597,10 @@ def _find_python_in(host: Host, folder: str) -> Fact[str]:
 
 
 def _list_python_paths(host: Host, folder: str) -> List[str]:
-    names = (
-        ("Scripts/python.exe", "python.exe")
-        if host.system == "windows"
-        else ("bin/python", "bin/python3")
-    )
+    if host.system == "windows":
+        names = ("Scripts/python.exe", "python.exe")
+    else:
+        names = ("bin/python", "bin/python3")
     return [posixpath.join(folder, name) for name in names]
 
 

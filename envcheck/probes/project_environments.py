@@ -115,7 +115,9 @@ def _expand(project: Project, path: str) -> str:
 
     def value_of(found: "re.Match[str]") -> str:
         name = found.group(1)
-        return environment.get(name[4:], "") if name.startswith("env:") else project.folder
+        if name.startswith("env:"):
+            return environment.get(name[4:], "")
+        return project.folder
 
     path = re.sub(r"\$\{(env:\w+|workspace(?:Folder|Root))\}", value_of, path)
     return environment.get("HOME", "") + path[1:] if path.startswith("~/") else path
@@ -189,7 +191,8 @@ def _list_hatch(project: Project) -> Iterator[Named]:
     """Yield Hatch's default environment of a folder, which is named as the project."""
     if "[tool.hatch.envs" not in project.settings and "hatch.toml" not in project.names:
         return
-    host, name = project.host, canonical_name(_read_key(project.settings, "project", "name"))
+    host = project.host
+    name = canonical_name(_read_key(project.settings, "project", "name"))
     path = host.environment().get("HATCH_ENV_TYPE_VIRTUAL_PATH", "")
     path = path or _read_key(project.settings, "tool.hatch.envs.default", "path")
     text = _read(host, f"{_config_folder(host, 'hatch')}/config.toml")
@@ -268,17 +271,16 @@ def list_conda_folders(host: Host, name: str) -> Iterator[str]:
     executable = environment.get("CONDA_EXE", "")  # <root>/bin/conda
     roots.append(posixpath.dirname(posixpath.dirname(executable)))
     if prefix:
-        yield (
-            posixpath.join(posixpath.dirname(prefix), name)
-            if "/envs/" in prefix
-            else f"{prefix}/envs/{name}"
-        )
+        if "/envs/" in prefix:
+            yield posixpath.join(posixpath.dirname(prefix), name)
+        else:
+            yield f"{prefix}/envs/{name}"
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"
     listed = _read(host, f"{home}/.conda/environments.txt")
-    yield from (
-        line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name
-    )
+    for line in listed.splitlines():
+        if posixpath.basename(line.strip()) == name:
+            yield line.strip()
 
 
 def _if_made(host: Host, path: str, named_by: str) -> Iterator[Named]:
@@ -303,7 +305,9 @@ def _workon_home(host: Host) -> str:
         )
     data = environment.get("XDG_DATA_HOME") or environment.get("HOME", "") + "/.local/share"
     folder = environment.get("WORKON_HOME") or f"{data}/virtualenvs"
-    return environment.get("HOME", "") + folder[1:] if folder.startswith("~") else folder
+    if folder.startswith("~"):
+        return environment.get("HOME", "") + folder[1:]
+    return folder
 
 
 def _user_folder(host: Host, places: Mapping[str, str], variable: str, name: str) -> str:
@@ -316,9 +320,9 @@ def _user_folder(host: Host, places: Mapping[str, str], variable: str, name: str
         return environment.get("LOCALAPPDATA", "") + places["windows"].format(name)
     root = environment.get(variable, "") if host.system != "darwin" else ""
     home = environment.get("HOME", "")
-    return (
-        f"{root}/{name}" if root else home + places.get(host.system, places["linux"]).format(name)
-    )
+    if root:
+        return f"{root}/{name}"
+    return home + places.get(host.system, places["linux"]).format(name)
 
 
 _CONFIG = {

@@ -165,7 +165,9 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
 
 def _read_unowned(answer: Mapping[str, Any], source: Source) -> Fact[Tuple[str, ...]]:
     # an older collector did not list them
-    return Known(tuple(answer["unowned"]), source) if "unowned" in answer else NOT_STATED
+    if "unowned" in answer:
+        return Known(tuple(answer["unowned"]), source)
+    return NOT_STATED
 
 
 def _read_frameworks(

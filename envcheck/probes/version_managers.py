@@ -60,7 +60,9 @@ def resolve_shim(host: Host, path: str) -> Tuple[str, str]:
     root = posixpath.dirname(posixpath.dirname(path))
     names = list_names(host, root)
     name = posixpath.basename(root).lstrip(".")
-    kind = "rye" if "py" in names else "pyenv" if "versions" in names else "asdf"
+    kind = "pyenv" if "versions" in names else "asdf"
+    if "py" in names:
+        kind = "rye"
     manager = _MANAGERS.get(name) or _MANAGERS[kind]
     version = posixpath.basename(path)[len("python") :]  # of python3.12
     wanted = version if "." in version else _find_wanted(host, root, manager)

@@ -71,7 +71,8 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
             subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE
         )
         return
-    highest, lowest = _find_highest(row, compiler.kind), _find_lowest(row, compiler.kind)
+    highest = _find_highest(row, compiler.kind)
+    lowest = _find_lowest(row, compiler.kind)
     if (
         highest
         and _newer_than_limit(compiler.version, highest)

@@ -304,11 +304,10 @@ def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")
     if fault:
         right = _right_copy(context, build, copy) or ("the build's own" if is_first else "")
-        yield (
-            _report_shadowed(build, copy, right, ERROR)
-            if right
-            else _report_fault(context, build, copy, fault)
-        )
+        if right:
+            yield _report_shadowed(build, copy, right, ERROR)
+        else:
+            yield _report_fault(context, build, copy, fault)
     elif is_first and built_with(build) is None:
         yield _report_shadowed(build, copy, "the build's own", WARNING)
     else:

@@ -348,16 +348,13 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
     names = sorted((item.name for item in items), key=lambda name: name not in needs)
     missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     needed = [name for name in names if name in needs]
-    failure = (
-        f" Importing {needs[needed[0]]} fails without {needed[0] if len(needed) == 1 else 'them'}."
-        if needed
-        else ""
-    )
-    evidence = (
-        (Evidence("needed to import", ", ".join(needed[:5]), citation=tried_citation()),)
-        if needed
-        else ()
-    )
+    failure = ""
+    evidence: tuple[Evidence, ...] = ()
+    if needed:
+        which = needed[0] if len(needed) == 1 else "them"
+        failure = f" Importing {needs[needed[0]]} fails without {which}."
+        shown = ", ".join(needed[:5])
+        evidence = (Evidence("needed to import", shown, citation=tried_citation()),)
     return incompatible(
         f"{owner.name} {owner.version} requires {missing}, which"
         f" {'is' if len(names) == 1 else 'are'} not installed.{failure}",

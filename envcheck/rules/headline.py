@@ -76,7 +76,9 @@ def _write_failure(
     """Say what the first error stops, why, and how many errors stand beside it."""
     cause = errors[0]
     more = len(errors) - 1
-    others = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
+    others = ""
+    if more:
+        others = f" ({more} more problem{'s' if more > 1 else ''})"
     reason = _shorten(cause)
     subject = _name_subject(context, builds, cause)
     if subject and subject in reason:

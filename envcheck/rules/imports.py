@@ -55,7 +55,9 @@ def tried_imports(context: Context) -> tuple[ImportTest, ...]:
 def label_of(test: ImportTest) -> str:
     """Name what was imported: the distribution, where its module has another name also that."""
     label = f"{test.distribution} {test.version}".strip()
-    return label if canonical_name(test.module) == test.distribution else f"{test.module} ({label})"
+    if canonical_name(test.module) == test.distribution:
+        return label
+    return f"{test.module} ({label})"
 
 
 def last_words(test: ImportTest) -> str:
@@ -128,10 +130,8 @@ def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -
     """Report that an import died in, or for, a file that is not the one that was installed."""
     file = posixpath.relpath(test.altered[0], owner.location)
     message = f"{owner.name} {owner.version} is damaged: {file} is not the file that was installed."
-    cure, about = (
-        ReinstallFiles((f"{owner.name}=={owner.version}",)),
-        About(distribution=owner.name),
-    )
+    cure = ReinstallFiles((f"{owner.name}=={owner.version}",))
+    about = About(distribution=owner.name)
     found = Finding(
         "install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
     )
@@ -158,7 +158,9 @@ def is_unexplained_death(finding: Finding) -> bool:
 def _severity(context: Context, test: ImportTest) -> str:
     """Return what a death is: an error of a framework, and of what was asked for by name."""
     names = {name_of(text) for text in context.target.requirements}
-    return ERROR if framework_of(test.distribution) or test.distribution in names else WARNING
+    if framework_of(test.distribution) or test.distribution in names:
+        return ERROR
+    return WARNING
 
 
 # No release of a package ships files that Python cannot compile or read.

@@ -177,11 +177,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
             yield replace(ended, stops=IMPORT)
         elif item.kind in {"renamed", "compared"} and item.distribution:
             is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
-            left = (
-                "what its import needs is there, without metadata"
-                if is_whole
-                else f"only {item.path} is left of it"
-            )
+            if is_whole:
+                left = "what its import needs is there, without metadata"
+            else:
+                left = f"only {item.path} is left of it"
             message = f"pip was interrupted while it replaced {label}: {left}."
             severity = WARNING if is_whole else ""
             yield incompatible(
@@ -192,7 +191,9 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
                 f"{item.path} belongs to no installed distribution: an installation of {label} was"
                 " interrupted."
             )
-            pin = f"{item.distribution}=={item.release}" if item.release else item.distribution
+            pin = item.distribution
+            if item.release:
+                pin = f"{item.distribution}=={item.release}"
             found_here = incompatible(
                 message,
                 evidence,
@@ -251,11 +252,9 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         {find_import(context, item) for item in needed},
         key=lambda name: (name in companions(), name),
     )
-    why = (
-        f"`import {needing[0].replace('-', '_')}` needs it"
-        if needing
-        else "whether an import needs it is not known"
-    )
+    why = "whether an import needs it is not known"
+    if needing:
+        why = f"`import {needing[0].replace('-', '_')}` needs it"
     evidence = tuple(
         Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
         for item in shown

@@ -348,11 +348,11 @@ def _outside_wheels(
     if not fault.wheel or not framework_of(fault.distribution):
         absent = _absent_requirements(context, fault.distribution)
         more = f" and {len(absent) - 1} more" if absent[1:] else ""
-        because = (
-            f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed"
-            if absent
-            else ""
-        )
+        because = ""
+        if absent:
+            because = (
+                f"; it requires {absent[0]}{more}, which {'are' if more else 'is'} not installed"
+            )
         cure: Fix = InstallSystemLibrary(" or ".join(fault.symbols) or sonames[0])
         if absent:
             cure = InstallRequirements(absent)
@@ -410,11 +410,10 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         return _report(context, fault, f"{message}.", OLD_SYSTEM_LIBRARY, _old_copy(fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
-        where = (
-            f"{folder} from {fault.via}"
-            if fault.via == "LD_LIBRARY_PATH"
-            else f"the copy in {folder}"
-        )
+        if fault.via == "LD_LIBRARY_PATH":
+            where = f"{folder} from {fault.via}"
+        else:
+            where = f"the copy in {folder}"
         cure: Fix = Advise(f"Remove {where}: the framework brings its own {fault.library}.")
         return _report(context, fault, f"{message}.", OTHER_COPY, cure)
     if not fault.wheel:
@@ -429,9 +428,10 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         )
         unmet = _unmet(context, fault.distribution, pins[0])
         is_over = fault.found_in != pins[0].name  # its files lie over those of the right one
-        cure = (
-            ReplaceCudaWheels((fault.found_in,), unmet) if is_over else InstallRequirements(unmet)
-        )
+        if is_over:
+            cure = ReplaceCudaWheels((fault.found_in,), unmet)
+        else:
+            cure = InstallRequirements(unmet)
         return _report(context, fault, required, CONFLICT, cure)
     version = context.distributions[fault.found_in].version
     cure = InstallRequirements((f"{fault.found_in}>{version}",))
@@ -588,7 +588,8 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
 def _labelled_torch(torch: Build, label: str) -> str:
     """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
     match = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
-    label_version, line = match.group(1) if match else "", major_minor(torch.version)
+    label_version = match.group(1) if match else ""
+    line = major_minor(torch.version)
     if not label_version or ("." in label_version and major_minor(label_version) == line):
         return ""
     digits = line.replace(".", "")
@@ -626,7 +627,8 @@ def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -
         " does not fit."
     )
     evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
-    cure, about = ReplaceLabelledBuild(item.name, torch.label), About(names=(item.name,))
+    cure = ReplaceLabelledBuild(item.name, torch.label)
+    about = About(names=(item.name,))
     return incompatible(message, (evidence_seen, *built_for_cuda(torch)), cure=cure, about=about)
 
 

@@ -60,7 +60,9 @@ def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
     if reader is None or (row.releases and not matches(reader.version, row.releases)):
         return None
     frameworks = set(map(framework_of, context.distributions))
-    return reader if not row.frameworks or frameworks.intersection(row.frameworks) else None
+    if not row.frameworks or frameworks.intersection(row.frameworks):
+        return reader
+    return None
 
 
 def _has_effect(row: VariableEffect, value: str) -> bool:

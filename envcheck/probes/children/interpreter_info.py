@@ -34,15 +34,17 @@ def describe(environ, without_packages="", prefix=""):
     about = read_environment(prefix) if prefix else describe_this()
     base, venv, config, library = (about.pop(key) for key in ("base", "venv", "config", "library"))
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
-    user, enabled = find_user_site(environ, library), is_user_site_enabled(environ, config)
+    user = find_user_site(environ, library)
+    enabled = is_user_site_enabled(environ, config)
     place = (venv, base, library)
     folders = [] if without_packages else list_site_folders(environ, place, config, user * enabled)
     found = read_distributions(folders)
+    system = "conda" if conda else "system"
     about.update(
         {
             "prefix": venv or base,
             "base_prefix": base,
-            "kind": "venv" if venv else "conda" if conda else "system",
+            "kind": "venv" if venv else system,
             "base_is_conda": conda,
             "user_site": user,
             "user_site_enabled": enabled,
@@ -81,7 +83,9 @@ def describe_this():  # type: () -> Dict[str, Any]
 
 def get_machine():  # type: () -> str
     """Return the architecture of this machine."""
-    return os.uname()[4] if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+    if hasattr(os, "uname"):
+        return os.uname()[4]
+    return os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
 _ELF_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64", 0x15: "ppc64le", 0x03: "i686"}
@@ -96,7 +100,9 @@ def read_environment(prefix):  # type: (str) -> Dict[str, Any]
     is_venv = os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
     config = read_config(prefix) if is_venv else {_SHARES: "true"}
     home = config.get("home", "")
-    base = (home if windows else os.path.dirname(home.rstrip("/"))) if home else prefix
+    base = prefix
+    if home:
+        base = home if windows else os.path.dirname(home.rstrip("/"))
     names = [name for name in list_names(os.path.join(prefix, "lib")) if "." in name]
     libraries = [name for name in names if name.startswith(("python", "pypy"))]
     stated = config.get("version") or config.get("version_info") or find_conda_version(prefix)
@@ -225,12 +231,13 @@ def list_site_folders(environ, place, config, user):
         if os.path.isabs(entry)
     ]
     users = [(user, "user")] if user else []
-    own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
-    bases = (
-        [(path, own) for path in list_packages_folders(base, library)]
-        if config.get(_SHARES) == "true"
-        else []
-    )
+    own = "environment"
+    if venv or not os.path.isdir(os.path.join(base, "conda-meta")):
+        own = "system"
+    if config.get(_SHARES) == "true":
+        bases = [(path, own) for path in list_packages_folders(base, library)]
+    else:
+        bases = []
     if venv:
         found += [(path, "environment") for path in list_packages_folders(venv, library)]
     result = {}  # type: Dict[str, str]
