@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import posixpath
 import re
 import struct
@@ -229,6 +227,9 @@ def _find_changed(
 
 def hash_content(content: bytes) -> str:
     """Hash a file as a RECORD writes it."""
+    import base64  # few environments hold a file that changed
+    import hashlib  # which loads OpenSSL
+
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
     return digest.rstrip(b"=").decode("ascii")
 

@@ -62,10 +62,16 @@ def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
     It has releases for this platform.
     """
     summary = "Install a framework, or check one before the installation with --for."
-    platform = situation.context.platform
+    matrix, platform = situation.matrix, situation.context.platform
     usual = system_packages().python.usual_framework
     names = (*_list_required(situation.context), usual, *framework_names())
-    name = next((each for each in names if any(situation.matrix.releases(each, platform))), "")
+    # The newest release most likely has a row: to list all of them takes 2 ms.
+    published = (
+        each
+        for each in names
+        if any(matrix.release(each, version, platform) for version in matrix.versions(each))
+    )
+    name = next(published, "")
     if not name:
         return Remedy(summary)
     is_own = situation.facts.python.kind.value == "venv" and situation.prefix
