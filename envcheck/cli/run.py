@@ -62,7 +62,9 @@ class _OutputScanner:
         for stream in self._streams.values():
             stream.finish()
         # the command failed
-        return replace(self._scanner.result(), ending=Ending()), tuple(self._streams)
+        scan = self._scanner.result()
+        failed = Ending(raised=scan.ending.raised, file=scan.ending.file)
+        return replace(scan, ending=failed), tuple(self._streams)
 
 
 def _explain(

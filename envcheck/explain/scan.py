@@ -498,7 +498,10 @@ class Scanner:
 
     def add_ending(self, ending: Ending) -> None:
         """Keep how a stream ended; how several ended is not known."""
-        self.ending = ending if self._streams == 1 else Ending()
+        if self._streams > 1:
+            last = ending if ending.raised else self.ending
+            ending = Ending(raised=last.raised, file=last.file) if last.raised else Ending()
+        self.ending = ending
 
     def result(self) -> Scan:
         """Return what was found so far."""
