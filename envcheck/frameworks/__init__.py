@@ -11,7 +11,6 @@ import fnmatch
 import functools
 import json
 import re
-from importlib import import_module
 from typing import AbstractSet, Any, Dict, FrozenSet, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework
@@ -92,7 +91,9 @@ def framework(name: str) -> Framework:
         )
     row = _load_rows()[name]
     is_row_alone = row.get("from_plugin") or "wheels" not in row
-    kind = Framework if is_row_alone else import_module(f"{__name__}.{name}").FRAMEWORK
+    kind = Framework
+    if not is_row_alone:  # by __import__, around which a collector puts a lock
+        kind = __import__(f"{__name__}.{name}", fromlist=("FRAMEWORK",)).FRAMEWORK
     return kind(name, row)
 
 

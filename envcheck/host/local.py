@@ -288,9 +288,9 @@ def _list_path_folders() -> List[str]:
 def _run_in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping[str, Any]]:
     # In the Python that runs this program a child costs as much as two interpreter starts and reads
     # the same.
-    from importlib import import_module
-
-    describe = import_module(f"envcheck.probes.children.{script}").describe
+    # Not import_module, which would pass by the lock that a collector puts around imports.
+    module = __import__(f"envcheck.probes.children.{script}", fromlist=("describe",))
+    describe = module.describe
     return Known(
         describe(os.environ, *arguments), Source("command", f"{script} in {sys.executable}")
     )
