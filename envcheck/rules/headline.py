@@ -103,10 +103,11 @@ def _shorten(cause: Finding) -> str:
 
 def _name_subject(context: Context, builds: tuple[Build, ...], cause: Finding) -> str:
     """Name the package that a cause stops, or all frameworks; "" where there is none."""
+    words = set(re.findall(r"[\w-]+", cause.message))
     concerned = tuple(
         item
         for item in builds
-        if item.framework == cause.about.framework or f"import {item.framework}" in cause.message
+        if item.framework == cause.about.framework or {item.framework, item.distribution} & words
     )
     package = context.distributions.get(cause.about.distribution)
     if package is not None and not concerned:
