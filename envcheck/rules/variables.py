@@ -31,6 +31,7 @@ from envcheck.rules.context import Context, incompatible, once, rule
 
 _ID, _HIDDEN_GPUS = "environment-variable", "visible-devices-hidden"
 _INTERPRETER = "python"
+_READ_AT_IMPORT = ("TORCH_LOGS",)  # of the variables that hold words; others, at the first use
 _RESCUED = ("protobuf-conflict",)  # what the variable of a rescue makes work
 
 
@@ -82,7 +83,8 @@ def environment_variable(context: Context) -> Iterator[Finding]:
             yield Finding(_ID, COMPATIBLE, NOTE, message, _seen(context, row, name, value))
     for word in context.facts.python.unknown_words.value or ():
         framework = framework_of(word.package)
-        ended = "`import torch`" if framework == "torch" else f"the first use of {framework}"
+        is_at_import = word.variable in _READ_AT_IMPORT
+        ended = f"`import {framework}`" if is_at_import else f"the first use of {framework}"
         label = f"{word.package} {word.release}"
         found = incompatible(
             f"{word.variable} names {word.word}, which {label} does not have: it ends {ended}.",
@@ -96,7 +98,7 @@ def environment_variable(context: Context) -> Iterator[Finding]:
             cure=ChangeVariable(word.variable),
             about=About(framework, word.package),
         )
-        yield replace(found, stops=IMPORT if framework == "torch" else USE)
+        yield replace(found, stops=IMPORT if is_at_import else USE)
 
 
 def _describe_end(

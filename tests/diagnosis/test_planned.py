@@ -255,7 +255,7 @@ def test_doctor_prints_the_plan_in_text_and_json(
     assert run(["doctor", "--snapshot", str(saved)]) == 1
     out = capsys.readouterr().out
     assert (
-        "fix (steps 1, 2): Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects."
+        "fix: Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects."
         in out
     )
     assert "$ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0" in out

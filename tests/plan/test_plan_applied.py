@@ -27,11 +27,12 @@ NOT_PLAYED = {
     "libcuda-not-on-path", "local-module-shadowing", "mig-config", "msvc-runtime-missing", "os-limit",
     "platform-no-gpu-wheel", "python-32bit", "python-wrong-arch", "toolkit-path-conflict", "toolkit-wrong-version",
     "tensorrt-missing", "visible-devices-hidden", "cpu-missing-avx", "cudnn-too-old", "cudnn-wrong-cuda-build",
-    "cudnn-wrong-major", "gpu-not-nvidia", "install-interrupted", "library-missing",
+    "cudnn-wrong-major", "environment-variable", "gpu-not-nvidia", "install-interrupted", "library-missing",
 }  # fmt: skip
 # Nothing but a log, a run or a missing answer leads to these.
 NEVER_FIRST = {
-    "benign-noise", "device-placement", "gpu-memory-exhausted", "import-failed", "multi-gpu-p2p-nccl", "plugin-failed",
+    "benign-noise", "build-isolation", "build-tools-missing", "device-placement", "disk-full", "engine-mismatch",
+    "wheel-incomplete", "gpu-memory-exhausted", "import-failed", "multi-gpu-p2p-nccl", "plugin-failed",
     "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing",
 }  # fmt: skip
 
