@@ -212,7 +212,7 @@ def _prose(text: str) -> str:
 
 EXIT_CODES = {
     "compatible": "Compatible or done, warnings included. `explain`: only harmless lines.",
-    "incompatible": "Incompatible. `explain`: a cause was found.",
+    "incompatible": "Incompatible. `explain`: a cause was found, in the environment or outside it.",
     "USAGE": "The command line, or a file that it names, is wrong.",
     "undetermined": (
         "Undetermined: something decisive could not be read. `explain`: nothing known in the log."
@@ -229,6 +229,7 @@ EXIT_CODES = {
 def exit_codes() -> str:
     """Return the page of the exit codes."""
     from envcheck.cli import exits
+    from envcheck.model import OTHER_CAUSE
 
     own = {
         name: value
@@ -236,6 +237,7 @@ def exit_codes() -> str:
         if name.isupper() and isinstance(value, int)
     }
     codes = {**exits.OF_VERDICT, **own}
+    del codes[OTHER_CAUSE]  # a cause outside the environment: the code of "incompatible"
     _require_same(codes, EXIT_CODES, "exit codes")
     rows = sorted((code, EXIT_CODES[name]) for name, code in codes.items())
     return f"""# Exit codes
