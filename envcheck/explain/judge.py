@@ -55,6 +55,7 @@ from envcheck.model import (
 from envcheck.model.requirements import name_of
 from envcheck.remedies import fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
+from envcheck.rules.headline import shorten_message
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Target
@@ -382,9 +383,14 @@ def judge_log(
     ranked = rank_findings(
         [*findings, *build_rival_findings(root, finding_ids, log.system), *notes]
     )
-    headline = catalogue()[root.id].headline
-    verdict = OTHER_CAUSE if root.id == "program-error" else INCOMPATIBLE
+    verdict, headline = INCOMPATIBLE, f"{shorten_message(_find(ranked, root.id))}."
+    if root.id == "program-error":
+        verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
     return with_steps(Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system))
+
+
+def _find(findings: tuple[Finding, ...], finding_id: str) -> Finding:
+    return next(item for item in findings if item.id == finding_id)
 
 
 def _judge_exception(ending: Ending) -> Iterator[Claim]:

@@ -79,7 +79,7 @@ def _write_failure(
     others = ""
     if more:
         others = f" ({more} more problem{'s' if more > 1 else ''})"
-    reason = _shorten(cause)
+    reason = shorten_message(cause)
     subject = _name_subject(context, builds, cause)
     if subject and subject in reason:
         return f"{reason}{others}."
@@ -91,7 +91,7 @@ def _write_failure(
     return f"{subject} {failure}: {reason}{others}."
 
 
-def _shorten(cause: Finding) -> str:
+def shorten_message(cause: Finding) -> str:
     """Return the first sentence of a message, its first clause, or what the id means in general."""
     first = re.split(r"(?<=[\w)'\"`])\. (?=[A-Z])", cause.message)[0].rstrip(".")
     plain = re.sub(r" \([^()]*\)", "", first)
