@@ -96,6 +96,7 @@ def describe_report(
     )
 
 
+_NAMED = 3  # environments that fit alike
 _LONGEST_COMMAND = 4  # lines of a command, without -v
 
 
@@ -213,7 +214,7 @@ class JointPlan:
         wrong = {item.id for item in report.findings if item.severity != NOTE}
         steps = [step for step in report.steps if wrong & {*step.resolves}]
         wanted = [step.action for step in steps]
-        self._next = () if wanted else _list_installing(report.findings)
+        self._next = () if wanted else _list_next(report)
         self._ends_with_fix = bool(fix_command and wanted) and changes_environment(wanted[0])
         is_alone = len({step.resolves[0] for step in steps}) == 1
         self.closing = self._close([] if is_alone and not self._ends_with_fix else wanted)
@@ -285,6 +286,14 @@ class JointPlan:
             for step in steps
         ]
         return tuple(self._type(action, is_told=True) for action in actions)
+
+
+def _list_next(report: Report) -> tuple[RunEnvcheck, ...]:
+    """List what to type where nothing is wrong: judge one environment, or install a framework."""
+    alike = [item.path for item in report.judged.others if not item.problem]
+    if alike and report.judged.environment is None:
+        return tuple(RunEnvcheck(("doctor", "--env", path)) for path in alike[:_NAMED])
+    return _list_installing(report.findings)
 
 
 def _list_installing(findings: Iterable[Finding]) -> tuple[RunEnvcheck, ...]:

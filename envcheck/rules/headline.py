@@ -50,7 +50,7 @@ def write_headline(verdict: str, goal: str, context: Context, findings: tuple[Fi
     if verdict == COMPATIBLE:
         is_warned = any(item.severity == WARNING for item in findings)
         return _write_success(goal, context, builds, ", with warnings" if is_warned else "")
-    alone = "" if context.judges_environment else "; no Python environment was judged"
+    alone = "" if context.judges_environment else f"; {_explain_no_environment(context)}"
     if not builds:
         return f"Could not determine whether {_WORK[goal]} works here{alone}."
     subject = f"{_name_builds(context, builds)} {_inflect(builds)}"
@@ -66,8 +66,14 @@ def _write_success(goal: str, context: Context, builds: tuple[Build, ...], warne
         return f"{labels} {_inflect(builds)} {place}{warned}."
     lacking = "no framework is installed"
     if not context.judges_environment:
-        lacking = "no Python environment was judged"
+        lacking = _explain_no_environment(context)
     return f"Ready for deep learning {place}{warned}; {lacking}."
+
+
+def _explain_no_environment(context: Context) -> str:
+    if any(not item.problem for item in context.facts.python.others):
+        return "several environments fit, and none was judged: name one with --env"
+    return "no Python environment was judged"
 
 
 def _write_failure(
