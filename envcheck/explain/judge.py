@@ -27,6 +27,7 @@ from envcheck.explain.reasons_cuda import architecture_claims, library_claims, v
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.reasons_raised import judge_raised
+from envcheck.explain.resolver import Clash
 from envcheck.explain.scan import Ending, Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
@@ -379,6 +380,8 @@ def judge_log(
         for claim in ordered
         if not is_second_reading(claim, root)
     ]
+    if ending.clash is not None:
+        findings = [_name_clash(item, ending.clash) for item in findings]
     finding_ids = {finding.id for finding in findings}
     ranked = rank_findings(
         [*findings, *build_rival_findings(root, finding_ids, log.system), *notes]
@@ -391,6 +394,14 @@ def judge_log(
 
 def _find(findings: tuple[Finding, ...], finding_id: str) -> Finding:
     return next(item for item in findings if item.id == finding_id)
+
+
+def _name_clash(finding: Finding, clash: Clash) -> Finding:
+    """Name the two requirements of which a resolver told, where nothing more is known."""
+    if finding.id != "dependency-conflict":
+        return finding
+    named: Finding = replace(finding, message=clash.message, fix=clash.remedy)
+    return named
 
 
 def _judge_exception(ending: Ending) -> Iterator[Claim]:

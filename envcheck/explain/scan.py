@@ -9,6 +9,7 @@ from itertools import accumulate, compress, islice, pairwise
 from typing import Any
 
 from envcheck.explain.frame import is_shown
+from envcheck.explain.resolver import Clash, read_clash
 from envcheck.explain.signatures import Event, Signature
 from envcheck.explain.statements import Raised, read_raised
 from envcheck.explain.text import (
@@ -416,6 +417,7 @@ class Ending:
     last_work: int = 0  # the last line that shows progress or success
     quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
     raised: Raised | None = None  # the exception of the last traceback
+    clash: Clash | None = None  # of a resolver that found nothing
     file: str = "-"
 
     def goes_on_after(self, line: int) -> bool:
@@ -618,6 +620,7 @@ class Stream:
             lines - works[0] if works else 0,
             lines - len(quiet) + 1 if is_quiet else 0,
             read_raised(tail if len(texts) < len(tail) else texts, lines),
+            read_clash(tail),
             self._name,
         )
 
