@@ -35,13 +35,18 @@ _MACHINE_LAYERS = ("hardware", "driver")  # layers of the catalogue
 _RUN_FINDINGS = frozenset(
     [
         "benign-noise",
+        "build-isolation",
+        "build-tools-missing",
         "device-placement",
+        "disk-full",
+        "engine-mismatch",
         "gpu-memory-exhausted",
         "import-failed",
         "multi-gpu-p2p-nccl",
         "plugin-failed",
         "program-error",
         "smoke-failed",
+        "wheel-incomplete",
     ]
 )  # which no rule of the doctor decides: only what ran could tell
 

@@ -100,7 +100,9 @@ def test_output_goes_into_the_callers_objects(kind: str, tmp_path: Path) -> None
 
 def test_the_doctor_prints_what_it_prints_into_a_pipe(tmp_path: Path) -> None:
     ((code, out, err),) = called("StringIO", tmp_path, ["doctor", "--expect", "cpu"])
-    piped = [sys.executable, "-m", "envcheck", "doctor", "--expect", "cpu"]
+    # as the command: `python -m envcheck` judges the Python that asks
+    start = "from envcheck.cli import main; main()"
+    piped = [sys.executable, "-c", f"import sys; {start}", "doctor", "--expect", "cpu"]
     done = subprocess.run(
         piped, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path, check=False
     )

@@ -349,7 +349,9 @@ def test_a_row_shows_the_devices_of_its_run(capsys: pytest.CaptureFixture[str]) 
         run(GPU_0, GOOD, function, replace(GOOD, check="function")),
         run(GPU_0, GOOD),
     ]
-    rows = [re.split("  +", line) for line in printed(capsys, session(*runs)).splitlines()[1:6]]
+    lines = printed(capsys, session(*runs)).splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("framework"))
+    rows = [re.split("  +", line) for line in lines[head + 1 : head + 6]]
     assert [row[2:4] for row in rows] == [
         ["passed: gave [[22, 28], [49, 64]]", "CPU:0"],
         ["passed: gave 22", "GPU 3"],

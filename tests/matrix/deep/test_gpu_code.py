@@ -96,7 +96,8 @@ def test_no_vllm_counts_a_gpu_of_one_kernel() -> None:
     assert len(rows) > 70
     for row in rows:
         assert not any(parse(text)[1:3] < (7, 0) for text in row["compute_capabilities"])
-        assert "sm_80" in row["compute_capabilities"]
+        if row["platform"] == "linux_x86_64":  # two releases for aarch64 hold nothing for it
+            assert "sm_80" in row["compute_capabilities"]
     libraries = [facts for row in rows for facts in row["binaries"]["read"].values()]
     # they hold some all the same
     assert sum("sm_52" in list_targets(facts) for facts in libraries) >= 38
