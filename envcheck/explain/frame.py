@@ -11,7 +11,7 @@ _SHOWN = (
     r"raise \w|#\s*define\b|(?:warnings|log|logger|logging)\.\w+\(|\d+ \| "
     r"|(?:if|elif|for|while|with) .*:$|[\[({]*'\w+': |\w+(?:Error|Exception): (?:if|when|raised)\b"
 )
-_FRAME = rb'File "[^"\n]{1,400}", line \d+, in '
+_FRAME = rb'File "[^"<\n][^"\n]{0,400}", line \d+, in '  # "<stdin>" shows no source
 
 
 def is_remark(prefix: str) -> bool:

@@ -95,10 +95,26 @@ def test_noise_never_changes_the_primary_finding(
 def test_the_order_of_lines_never_changes_the_primary_finding(
     case: dict[str, Any], other: str, seed: Any
 ) -> None:
-    text = [*case["log"].splitlines(), other, "Epoch 1/10"]
-    shuffled = list(text)
-    seed.shuffle(shuffled)
-    assert primary_of("\n".join(shuffled)) == primary_of("\n".join(text))
+    text = "\n".join([case["log"], other, "Epoch 1/10"])
+    blocks = list_blocks(text)
+    seed.shuffle(blocks)
+    assert primary_of("\n".join(blocks)) == primary_of(text)
+
+
+def list_blocks(text: str) -> list[str]:
+    """List the lines, each frame of a traceback with source: what follows it is taken for it."""
+    blocks: list[str] = []
+    for line in text.splitlines():
+        is_source = bool(blocks) and line.startswith("    ") and 'File "' in blocks[-1]
+        if is_source:
+            blocks[-1] += f"\n{line}"
+        else:
+            blocks.append(line)
+    return [each + "\n    run()" * is_bare_frame(each) for each in blocks]
+
+
+def is_bare_frame(block: str) -> bool:
+    return 'File "' in block and "\n" not in block
 
 
 MESSAGES = st.sampled_from(load_signatures()).flatmap(lambda item: st.from_regex(item.expression))
