@@ -45,6 +45,11 @@ def _mount_namespace() -> bool:
 def _stand_in_host() -> bool:
     if not (_mount_namespace() and _c_compiler()):
         return False
+    # A mount that the kernel refuses once is no lack of this machine.
+    return any(_mounts_stand_in() for _ in range(3))
+
+
+def _mounts_stand_in() -> bool:
     from tests.fakes.gpu_host import run_on_gpu_host
     from tests.fakes.machine import GpuHost
 
