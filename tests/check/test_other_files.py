@@ -339,18 +339,18 @@ cuda = [
 [[package]]
 name = "lib"
 version = "1.0"
-source = { registry = "https://pypi.org/simple" }
+source = { registry = "https://index.example/simple" }
 dependencies = [{ name = "pywin", marker = "sys_platform == 'win32'" }]
 
 [[package]]
 name = "onnxruntime-gpu"
 version = "1.22.0"
-source = { registry = "https://pypi.org/simple" }
+source = { registry = "https://index.example/simple" }
 
 [[package]]
 name = "pywin"
 version = "1.0"
-source = { registry = "https://pypi.org/simple" }
+source = { registry = "https://index.example/simple" }
 
 [[package]]
 name = "torch"
