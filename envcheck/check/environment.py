@@ -691,9 +691,9 @@ def _pin(item: WantedRelease, row: FrameworkRelease) -> str:
 
 
 def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
-    """Map the names to the one release that lines pin each to.
+    """Map each package to its pinned release, where all lines agree on one.
 
-    A fork of a lock file pins several.
+    A lock file with forks pins several releases of one package.
     """
     found: dict[str, dict[str, Line]] = {}
     for line in lines:

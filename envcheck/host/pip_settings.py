@@ -322,9 +322,9 @@ def _read_uv_files(environment: Mapping[str, str], folder: Path) -> dict[str, An
 
 
 def no_index_variables() -> dict[str, str]:
-    """Return what keeps uv from every index.
+    """Return the environment variables that stop uv from using any index.
 
-    Kept off the network alone, it reads what it once read of one.
+    UV_OFFLINE alone would let it use its cache of an index.
     """
     return {"UV_OFFLINE": "1", "UV_DEFAULT_INDEX": Path(sys.prefix, "no-index").as_uri()}
 

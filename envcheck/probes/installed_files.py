@@ -341,7 +341,7 @@ def _find_start_code(host: Host, folders: Sequence[Mapping[str, str]]) -> Iterat
 
 
 def find_ending(text: str) -> str:
-    """Return the statement on the first level of a module that ends Python, "" for none.
+    """Return the top-level statement by which a module ends Python, "" for none.
 
     Sample: 'import os; os._exit(3)' -> os._exit(3)
     """

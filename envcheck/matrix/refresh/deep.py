@@ -28,6 +28,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     open_range,
     parse_record,
     read_member,
+    refuse_unreadable,
 )
 
 if TYPE_CHECKING:
@@ -234,29 +235,12 @@ class DeepReader:
 
     def read(self, framework: str, wheel: Wheel) -> Binaries:
         """Return the facts of the sampled binaries of a wheel; raises ArtifactError."""
-        from remotezip import RemoteZipError
-
         cached = self._read_cache(framework, wheel)
         if cached is not None:
             return cached
         try:
-            with self._folder() as folder:
+            with refuse_unreadable(wheel), self._folder() as folder:
                 found = self._read(framework, wheel, folder)
-        except ArtifactError as error:
-            raise type(error)(
-                f"{wheel.filename} cannot be used: {str(error).rstrip('.')}."
-            ) from error
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            RemoteZipError,
-            ValueError,
-            EOFError,
-            RuntimeError,
-        ) as error:
-            raise OddWheelError(
-                f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}."
-            ) from error
         except OSError as error:
             raise ArtifactError(
                 f"{wheel.filename} cannot be saved while it is read: {error.strerror}."

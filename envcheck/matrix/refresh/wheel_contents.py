@@ -311,6 +311,28 @@ def compare_with_index(fetcher: Fetcher, wheel: Wheel) -> None:
         raise OddWheelError(f"it has the SHA-256 {found}, and the index states {wheel.sha256}")
 
 
+@contextmanager
+def refuse_unreadable(wheel: Wheel) -> Iterator[None]:
+    """Name the wheel in what is raised while it is read; OddWheelError for a broken archive."""
+    from remotezip import RemoteZipError
+
+    try:
+        yield
+    except ArtifactError as error:
+        raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        RemoteZipError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+    ) as error:
+        raise OddWheelError(
+            f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}."
+        ) from error
+
+
 def read_wheel(
     session: requests.Session,
     settings: IndexSettings,
@@ -325,27 +347,12 @@ def read_wheel(
 
     Without `compare` the hash of the whole file is left alone: an earlier run compared it.
     """
-    from remotezip import RemoteZipError
-
     fetcher = Fetcher(wheel.url, session, settings)
-    try:
+    with refuse_unreadable(wheel):
         contents = _read(fetcher, wheel, framework)
         is_small = (fetcher.size or 0) <= _WHOLE_LIMIT
         if compare and (published_framework(framework) or wheel.metadata_sha256 or is_small):
             compare_with_index(fetcher, wheel)  # the large wheels of companions would be 195 GB
-    except ArtifactError as error:
-        raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        RemoteZipError,
-        ValueError,
-        EOFError,
-        RuntimeError,
-    ) as error:
-        raise OddWheelError(
-            f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}."
-        ) from error
     return contents, fetcher.received
 
 
