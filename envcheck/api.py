@@ -12,7 +12,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -592,15 +593,9 @@ def plan(
     check_mirror(torch_index)
     here = not platform and not snapshot and not container
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
-    repeated = [
-        (name, os.fspath(value))
-        for name, value in given.items()
-        if value and not isinstance(value, Snapshot)
-    ]
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
-    options = PlanOptions(
-        _make_target(expect).expect, installer, os.fspath(env), container, said, sum(repeated, ())
-    )
+    goal = _make_target(expect).expect
+    options = PlanOptions(goal, installer, os.fspath(env), container, said, _list_typed(given))
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
@@ -608,17 +603,9 @@ def plan(
 
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
-    try:
-        made = plan_requirements(
-            asked, options, load_matrix(matrix), machine, resolver=resolver
-        ).plan
-    except ValueError as error:
-        if not matrix:
-            raise
-        message = (
-            f"{os.fspath(matrix)} holds a value that no command may contain: {str(error)[:200]}"
-        )
-        raise UserError(message) from None
+    with _blamed_on(matrix):
+        loaded = load_matrix(matrix)
+        made = plan_requirements(asked, options, loaded, machine, resolver=resolver).plan
     made = finish(typed_here(made, installer) if here else made)
     verdict = verdict_on(made)
     unverified = verify is True and bool(made.releases) and not made.is_resolved
@@ -809,6 +796,27 @@ def _make_target(expect: str, requirements: Requirements = ()) -> rules.Target:
     if expect not in ("auto", "gpu", "cpu"):
         raise UserError(f"--expect {expect!r}: give auto, gpu or cpu.")
     return rules.Target(expect, _list_texts(requirements))
+
+
+def _list_typed(given: Mapping[str, Path | Snapshot | None]) -> tuple[str, ...]:
+    """List options with their values, as a command repeats them."""
+    typed: list[str] = []
+    for name, value in given.items():
+        if value and not isinstance(value, Snapshot):
+            typed += (name, os.fspath(value))
+    return tuple(typed)
+
+
+@contextmanager
+def _blamed_on(matrix: Path | None) -> Iterator[None]:
+    """Name the given matrix where one of its values may stand in no command."""
+    try:
+        yield
+    except ValueError as error:
+        if not matrix:
+            raise
+        message = "holds a value that no command may contain"
+        raise UserError(f"{os.fspath(matrix)} {message}: {str(error)[:200]}") from None
 
 
 def _list_texts(value: str | Sequence[str]) -> tuple[str, ...]:

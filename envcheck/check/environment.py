@@ -257,19 +257,7 @@ class Environment:
 
     def install(self, lines: list[Line]) -> None:
         """Ask for what one command installs, and add it to what is there."""
-        now = self._context(Target(self.goal))
-        is_old = self.blueprint.old_installer and self.blueprint.python is None
-        opened = [line for line in lines if line.is_open or (is_old and "==" not in line.text)]
-        for each in opened:
-            self._hold_open(each)
-        named = [
-            line
-            for line in lines
-            if line not in opened
-            and name_of_line(line)
-            and line.index != "other"
-            and _applies(now, line)
-        ]
+        named = self._hold_what_is_open(lines)
         asked = [
             line
             for line in named
@@ -316,6 +304,18 @@ class Environment:
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(pins, [row for _, row in chosen if row is not None])
+
+    def _hold_what_is_open(self, lines: list[Line]) -> list[Line]:
+        """Hold what only the build shows the release of; return the other lines that apply."""
+        now = self._context(Target(self.goal))
+        is_old = self.blueprint.old_installer and self.blueprint.python is None
+        named = []
+        for line in lines:
+            if line.is_open or (is_old and "==" not in line.text):
+                self._hold_open(line)
+            elif name_of_line(line) and line.index != "other" and _applies(now, line):
+                named.append(line)
+        return named
 
     def _hold_open(self, line: Line) -> None:
         """Add a framework of which only the build will show the release."""

@@ -628,47 +628,33 @@ def plan_of(
     """Put choices that were all made into environments, and write the steps."""
     context = judge.context
     groups = groups_of(choices, clashes)
-    environments = []
-    releases = []
+    environments: list[Environment] = []
+    releases: list[PlannedRelease] = []
     steps = [*machine_steps(judge.machine_findings(), context)]
     for group in groups:
-        judgements = tuple(choice.best for choice in group if choice.best is not None)
         environment = environment_of(context, group, options)
+        names = tuple(choice.request.framework for choice in group)
         if clashes:
-            environment = replace(
-                environment,
-                folder=_folder_for(
-                    environment.folder, "-".join(choice.request.framework for choice in group)
-                ),
-            )
-        environments.append(environment)
-        releases += [planned_release(context, choice, environment) for choice in group]
-        sources = [
-            item.source for one in judgements for item in one.candidate.chosen if item.source
-        ]
-        steps += [
-            Step(f"toolkit-for-{item.name}", action)
-            for item in sources
-            for action in item.machine_steps
-        ]
-        missing = [item for one in judgements for item in one.resolved if one.source.kind == SYSTEM]
-        steps += machine_steps(missing, context, consequences=True)
-        frameworks = tuple(choice.request.framework for choice in group)
+            folder = _folder_for(environment.folder, "-".join(names))
+            environment = replace(environment, folder=folder)
+        planned = [planned_release(context, choice, environment) for choice in group]
+        doubted = [item for item in planned if any(map(is_reported_to_fail, item.warnings))]
+        steps += _steps_of_machine(context, group)
         steps += environment_steps(
             environment,
-            frameworks,
+            names,
             context.goal,
             base_python(context, options),
             shells=options.shells,
-            doubted=tuple(
-                item.framework for item in releases if any(map(is_reported_to_fail, item.warnings))
-            ),
+            doubted=tuple(item.framework for item in doubted),
             companions={
                 name: name not in release.needs_gpu
-                for release in releases[-len(group) :]
+                for release in planned
                 for name in map(name_of, release.companions)
             },
         )
+        environments.append(environment)
+        releases += planned
     if options.in_container and context.goal == "gpu":
         steps = [*container_toolkit_steps(context), *steps]
     steps = _with_unique_ids(steps)
@@ -691,6 +677,18 @@ def plan_of(
         system=context.os,
         machine=stated_machine(context),
     )
+
+
+def _steps_of_machine(context: Context, group: list[Choice]) -> Iterator[Step]:
+    """Yield what the machine needs first, for these choices alone."""
+    judgements = [choice.best for choice in group if choice.best is not None]
+    for one in judgements:
+        for item in one.candidate.chosen:
+            if item.source:
+                name = f"toolkit-for-{item.source.name}"
+                yield from (Step(name, action) for action in item.source.machine_steps)
+    missing = [item for one in judgements for item in one.resolved if one.source.kind == SYSTEM]
+    yield from machine_steps(missing, context, consequences=True)
 
 
 def _write_notes(

@@ -61,31 +61,21 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
     name, specifier = asked.name, asked.specifier
     package = source_package(name)
     assert package is not None  # noqa: S101 - is_on_own_index
-    offers = [
-        offer for offer in _list_offers(context, name, package) if within(offer.version, specifier)
-    ]
-    rejected = [
-        Rejected(f"{offer.distribution}=={offer.version}", *_find_fault(context, offer))
-        for offer in offers
-    ]
-    chosen = next(
-        (offer for offer, item in zip(offers, rejected, strict=True) if not item.finding), None
-    )
-    if chosen is None:
+    offers = _list_offers(context, name, package)
+    rejected: dict[Rejected, None] = {}
+    for chosen in offers:
+        if not within(chosen.version, specifier):
+            continue
+        requirement = f"{chosen.distribution}=={chosen.version}"
+        fault = Rejected(requirement, *_find_fault(context, chosen))
+        if not fault.finding:
+            break
+        rejected[fault] = None
+    else:
         unknown = Rejected(text, "release-unknown", "no built file of it is known.")
-        faults = tuple(dict.fromkeys(rejected)) or (unknown,)
+        faults = tuple(rejected) or (unknown,)
         return Plan(context.goal, (), (), requirements=(text,), system=context.os, rejected=faults)
-    own = tuple(item.format(cuda=chosen.cuda.replace(".", "")) for item in package.options)
-    requirement = f"{chosen.distribution}=={chosen.version}"
-    environment = Environment(
-        options.folder or ".venv",
-        options.installer or PIP,
-        python_minor(context),
-        context.platform,
-        sets=(RequirementSet((requirement,), options=own),),
-        glibc=chosen.glibc,
-        machine_glibc=machine_glibc(context),
-    )
+    environment = _environment_of(context, chosen, package, options)
     release = PlannedRelease(
         framework=name,
         distribution=chosen.distribution,
@@ -94,8 +84,8 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         build="gpu",
         cuda=chosen.cuda,
         environment=environment.folder,
-        rejected=tuple(dict.fromkeys(rejected[: offers.index(chosen)])),
-        doubts=(_report_unread(requirement, own[-1]),),
+        rejected=tuple(rejected),
+        doubts=(_report_unread(requirement, environment.sets[0].options[-1]),),
         citations=chosen.citations,
     )
     steps = environment_steps(
@@ -115,6 +105,22 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         notes=tuple(assumptions(context, (release,), options)),
         system=context.os,
         machine=stated_machine(context),
+    )
+
+
+def _environment_of(
+    context: Context, chosen: _Offer, package: SourcePackage, options: PlanOptions
+) -> Environment:
+    own = tuple(item.format(cuda=chosen.cuda.replace(".", "")) for item in package.options)
+    requirement = f"{chosen.distribution}=={chosen.version}"
+    return Environment(
+        options.folder or ".venv",
+        options.installer or PIP,
+        python_minor(context),
+        context.platform,
+        sets=(RequirementSet((requirement,), options=own),),
+        glibc=chosen.glibc,
+        machine_glibc=machine_glibc(context),
     )
 
 
