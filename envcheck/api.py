@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from envcheck.explain.judge import LogJudge, Reading
     from envcheck.explain.signatures import Event
     from envcheck.matrix import Matrix
+    from envcheck.plan.project import ProjectLines
     from envcheck.render.document import Document
     from envcheck.rules.matrix_question import (
         Answer,
@@ -556,6 +557,10 @@ def log_judge(
 def plan(
     *requirements: str,
     with_requirements: Requirements = (),
+    requirement_files: Sequence[Path] = (),
+    constraint_files: Sequence[Path] = (),
+    extras: Sequence[str] = (),
+    groups: Sequence[str] = (),
     python: str = "",
     driver: str = "",
     gpu: str | Sequence[str] = (),
@@ -575,7 +580,9 @@ def plan(
 
     A requirement names a framework, or a package on top of one: plan("vllm>=0.20", driver="580",
     gpu="L4"). `with_requirements` are chosen together with them, as if named beside them:
-    plan("flash-attn", with_requirements="torch==2.8.*").
+    plan("flash-attn", with_requirements="torch==2.8.*"). The lines of `requirement_files`, and what
+    a project requires (plan("."), with its `extras` and dependency `groups`), are planned together,
+    within the bounds of `constraint_files`.
     `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a
     saved one. `env` is the folder of the environment; `container` plans for an image. `verify`
     resolves the plan on the package index for at most `verify_timeout` seconds, and pins the
@@ -584,7 +591,7 @@ def plan(
     PyTorch's own index. Nothing is installed.
     """
     from envcheck.plan.build import use_mirror, verdict_on
-    from envcheck.plan.planner import for_this_machine, make_resolver, plan_requirements, typed_here
+    from envcheck.plan.planner import for_this_machine, make_resolver, plan_project, typed_here
     from envcheck.plan.requests import PlanOptions
     from envcheck.rules.described_machine import Description
 
@@ -599,14 +606,20 @@ def plan(
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
-    asked = *requirements, *_list_texts(with_requirements)
-
+    asked, project = read_project(
+        (*requirements, *_list_texts(with_requirements)),
+        requirement_files,
+        constraint_files,
+        extras,
+        groups,
+    )
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
     with _blamed_on(matrix):
         loaded = load_matrix(matrix)
-        made = plan_requirements(asked, options, loaded, machine, resolver=resolver).plan
-    made = finish(typed_here(made, installer) if here else made)
+        made = plan_project(project, asked, options, loaded, machine, resolver=resolver).plan
+    words = (*asked, *project.words) if project else ()
+    made = finish(typed_here(made, installer, words) if here else made)
     verdict = verdict_on(made)
     unverified = verify is True and bool(made.releases) and not made.is_resolved
     return PlanResult(
@@ -796,6 +809,51 @@ def _make_target(expect: str, requirements: Requirements = ()) -> rules.Target:
     if expect not in ("auto", "gpu", "cpu"):
         raise UserError(f"--expect {expect!r}: give auto, gpu or cpu.")
     return rules.Target(expect, _list_texts(requirements))
+
+
+_FOLDER = r"\.{0,2}[/\\]|\.{1,2}(\[|$)"  # ., ./server, ../server[gpu], /srv/app
+
+
+def read_project(
+    texts: Sequence[str],
+    requirement_files: Sequence[Path] = (),
+    constraint_files: Sequence[Path] = (),
+    extras: Sequence[str] = (),
+    groups: Sequence[str] = (),
+) -> tuple[tuple[str, ...], ProjectLines | None]:
+    """Read the files that a plan is asked for with; None where only requirements are named.
+
+    Of `texts`, those that name a folder are projects: ".", "./server[gpu]". The others come back.
+    """
+    is_open = ASKED_BY.get() != AGENT  # whose words may lead anywhere
+    folders = tuple(text for text in texts if is_open and re.match(_FOLDER, text))
+    asked = tuple(text for text in texts if text not in folders)
+    if not (folders or requirement_files or constraint_files or extras or groups):
+        _refuse_file(asked)
+        return asked, None
+    from envcheck.check.project_files import AskedFiles, read_asked  # few plans are for files: 8 ms
+    from envcheck.plan.project import ProjectLines
+
+    files = AskedFiles(
+        tuple(os.fspath(file) for file in requirement_files),
+        tuple(os.fspath(file) for file in constraint_files),
+        folders,
+        tuple(extras),
+        tuple(groups),
+    )
+    found = read_asked(files, _read_text, lambda file: partial(_read_beside, file))
+    lines = tuple((line.text, line.location) for line in found.lines)
+    project = ProjectLines(files.words, lines, found.constraints, found.bounds, found.notes)
+    return asked, project
+
+
+def _refuse_file(texts: Sequence[str]) -> None:
+    """Say how a file is named that stands in the place of a requirement."""
+    for text in texts:
+        if re.search(r"\.(txt|in|toml|lock|ya?ml)$", text) and os.path.isfile(text):  # noqa: PTH113 - pathlib is slow to import
+            option = "-r " if text.endswith((".txt", ".in")) else ""
+            folder = os.path.dirname(text) or "."  # noqa: PTH120 - same
+            raise UserError(f"{text} is a file: plan it with {option}{text if option else folder}.")
 
 
 def _list_typed(given: Mapping[str, Path | Snapshot | None]) -> tuple[str, ...]:

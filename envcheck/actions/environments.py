@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, TypeVar, cast
 
 from envcheck.actions.machine import WriteFile, program_path
@@ -115,6 +115,12 @@ def _move_below(value: Any, folder: str, free: str) -> Any:
             value, **{name: _move_below(getattr(value, name), folder, free) for name in names}
         )
     return value
+
+
+def pick_options(options: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    """Return those options of pip that have one of these names, each with its value."""
+    pairs = pairwise(options)
+    return tuple(part for pair in pairs if pair[0] in names for part in pair)
 
 
 @dataclass

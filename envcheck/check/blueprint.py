@@ -51,6 +51,7 @@ class Files:
 
     reader: Reader
     folders: tuple[str, ...] = ("",)
+    depth: int = 0  # of projects that require each other
     # what a file of the image may be called here
     names: Callable[[str], tuple[str, ...]] = lambda name: (name,)
     generated: Mapping[str, tuple[str, str]] = field(
@@ -118,6 +119,8 @@ class Blueprint:
         False  # it comes with an older release of Miniconda, of which nothing says its Python
     )
     requirements: tuple[Line, ...] = ()  # PEP 508
+    constraints: tuple[Line, ...] = ()  # files that bound what is installed
+    indexes: tuple[Line, ...] = ()  # lines of a requirements file that name a package index
     removals: tuple[Line, ...] = ()  # names that a command uninstalls
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
     compiles: tuple[Line, ...] = ()  # what needs nvcc

@@ -26,7 +26,7 @@ from envcheck.check.requirement_files import (
     parse_environment_yml,
     parse_project,
     parse_requirements,
-    read_local_project,
+    read_folder_line,
     with_index,
 )
 from envcheck.model import dataclass
@@ -543,16 +543,19 @@ def _find_python(line: str, *, is_system: bool) -> str:
 def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
     if install.tool == "conda":
         return _add_conda(blueprint, install, location, files)
-    gaps: list[str] = []
-    requirements = (
-        *_list_named(install, location, gaps),
-        *_list_local(install, files, gaps),
-        *_list_included(install, files, gaps),
-    )
+    gaps: list[Line] = []
+    named = [
+        item
+        for line in _list_named(install, location, gaps)
+        for item in read_folder_line(line, files, gaps)
+        if install.is_resolved or item is line
+    ]
+    requirements = (*named, *_list_included(install, location, files, gaps))
     for name in install.constraints:
         inner = files.find(name)
         if inner is None:
-            gaps.append(f"{name} was not found, so its constraints are not applied.")
+            text = f"{name} was not found, so its constraints are not applied."
+            gaps.append(Line(text, location))
         requirements = apply_constraints(requirements, inner[1] if inner else "")
     indexed = with_index(install.indexes, requirements, is_only=install.is_only_index)
     flags = {name: getattr(install, name) for name in ("is_isolated", "is_resolved", "is_upgrade")}
@@ -563,7 +566,7 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
     return replace(
         blueprint,
         requirements=blueprint.requirements + added,
-        gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
+        gaps=(*blueprint.gaps, *gaps),
     )
 
 
@@ -579,41 +582,31 @@ def _add_conda(blueprint: Blueprint, install: Install, location: str, files: Fil
     return blueprint
 
 
-def _list_named(install: Install, location: str, gaps: list[str]) -> Iterator[Line]:
+def _list_named(install: Install, location: str, gaps: list[Line]) -> Iterator[Line]:
     """List what a command names; an open variable leaves a release, or the index, to the build."""
     index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
     if index:
-        gaps.append(
-            f"The index {index} is unknown until the build, so what comes from it is not judged."
-        )
-    for text in install.packages:
+        unknown = "is unknown until the build, so what comes from it is not judged."
+        gaps.append(Line(f"The index {index} {unknown}", location))
+    for text in (*install.packages, *install.editable):
         if is_open(text):
-            gaps.append(f"{text} is unknown until the build, so it is not judged.")
+            gap = f"{text} is unknown until the build, so it is not judged."
+            gaps.append(Line(gap, location))
         yield Line(text, location, links=install.links, is_open=bool(index) or is_open(text))
 
 
-def _list_local(install: Install, files: Files, gaps: list[str]) -> Iterator[Line]:
-    """List what the projects require that a command installs: `.`, `-e ./server[gpu]`."""
-    for name in (*install.editable, *install.packages):
-        if not name.startswith((".", "/", "git+")):
-            continue
-        project = read_local_project(name, files)
-        if project is None:
-            gaps.append(f"{name} is a separate project; its dependencies are not judged.")
-            continue
-        gaps += [line.text for line in project.gaps]
-        yield from project.requirements if install.is_resolved else ()
-
-
-def _list_included(install: Install, files: Files, gaps: list[str]) -> Iterator[Line]:
+def _list_included(
+    install: Install, location: str, files: Files, gaps: list[Line]
+) -> Iterator[Line]:
     """List what the requirements files state that a command names."""
     for name in install.files:
         inner = files.find(name)
         if inner is None:
-            gaps.append(f"{name} was not found, so what it installs is not judged.")
+            gap = f"{name} was not found, so what it installs is not judged."
+            gaps.append(Line(gap, location))
             continue
         blueprint = parse_requirements(inner[1], inner[0], files)
-        gaps += [line.text for line in blueprint.gaps]
+        gaps += blueprint.gaps
         yield from blueprint.requirements
 
 

@@ -28,6 +28,8 @@ _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
 _LINKS = re.compile(r"(?:-f|--find-links)[ =]?\s*(\S+)")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
+_EDITABLE = re.compile(r"^(?:-e|--editable)[ =]?\s*")
+_MAX_PROJECTS = 3  # that require each other
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
 _MAX_DEPTH = 20
 _MAX_PACKAGES = 20_000  # of a lock file; real ones reach some hundreds
@@ -44,26 +46,56 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     indexes = [match[1] for line in lines if (match := _INDEX.fullmatch(line.text))]
     links = next((match[1] for line in lines if (match := _LINKS.fullmatch(line.text))), "")
     is_only = any(re.match(r"-i|--index-url", line.text) for line in lines)
+    gaps = [
+        Line(f"{match[1]} was not found, so what it installs is not judged.", line.location)
+        for line in lines
+        if (match := _INCLUDE.fullmatch(line.text))
+    ]
     requirements = tuple(
-        Line(line.text, line.location, links) for line in lines if not line.text.startswith("-")
+        Line(item.text, item.location, links)
+        for line in lines
+        for item in read_folder_line(line, files, gaps)
     )
+    constraints: list[Line] = []
     for line in lines:
         if constraint := _CONSTRAINT.fullmatch(line.text):
             limits = files.relative_to(line.location.rpartition(":")[0]).find(constraint[1])
             requirements = apply_constraints(requirements, limits[1] if limits else "")
+            constraints += [replace(line, text=limits[0])] if limits else []
     return Blueprint(
         path,
         "requirements file",
         requirements=with_index(indexes, requirements, is_only=is_only),
-        gaps=tuple(
-            Line(f"{match[1]} was not found, so what it installs is not judged.", line.location)
-            for line in lines
-            if (match := _INCLUDE.fullmatch(line.text))
-        ),
+        constraints=tuple(constraints),
+        indexes=tuple(line for line in lines if _INDEX.fullmatch(line.text)),
+        gaps=tuple(gaps),
     )
 
 
-def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint:
+def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Line]:
+    """Yield what a line asks for: a requirement, or those of the project that it names.
+
+    Sample: -e ./server[gpu]
+    """
+    name = _EDITABLE.sub("", line.text)
+    if not name.startswith((".", "/", "git+")):
+        yield from () if name.startswith("-") else (line,)
+        return
+    project = None
+    if files.depth < _MAX_PROJECTS:
+        inside = replace(files.relative_to(line.location), depth=files.depth + 1)
+        project = read_local_project(name, inside)
+    if project is None:
+        gap = f"{name} is a separate project; its dependencies are not judged."
+        gaps.append(replace(line, text=gap))
+        return
+    gaps += [replace(gap, location=line.location) for gap in project.gaps]
+    yield from project.requirements
+
+
+def parse_project(
+    text: str, path: str, extras: Iterable[str] = (), groups: Iterable[str] = ()
+) -> Blueprint:
     """Read a lock file of uv, Poetry, PDM or PEP 751, or the dependencies of a pyproject.toml.
 
     Sample: [[package]]
@@ -94,9 +126,10 @@ def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint
     names = []
     if isinstance(project, dict):
         optional = project.get("optional-dependencies")
-        groups = [project.get("dependencies")]
-        groups += [optional.get(extra) for extra in extras] if isinstance(optional, dict) else []
-        names = [item for group in groups for item in _list(group) if isinstance(item, str)]
+        lists = [project.get("dependencies")]
+        lists += [optional.get(extra) for extra in extras] if isinstance(optional, dict) else []
+        names = [item for each in lists for item in _list(each) if isinstance(item, str)]
+    names += [item for name in groups for item in _list_group(document, name)]
     gaps = (
         ()
         if project
@@ -108,6 +141,18 @@ def parse_project(text: str, path: str, extras: Iterable[str] = ()) -> Blueprint
         line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)
     ]
     return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
+
+
+def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
+    """List the requirements of a dependency group, with those of the groups that it includes."""
+    groups, names = document.get("dependency-groups"), [name]
+    for each in names:  # grows while it is walked
+        for item in _list(groups.get(each)) if isinstance(groups, dict) else ():
+            included = str(item.get("include-group")) if isinstance(item, dict) else ""
+            if isinstance(item, str):
+                yield item
+            elif included and included not in names:
+                names.append(included)
 
 
 _Numbered = tuple[dict[str, Any], int]
@@ -201,7 +246,7 @@ def _can_hold(marker: str, chosen: frozenset[str]) -> bool:
         return True
 
 
-def read_local_project(folder: str, files: Files) -> Blueprint | None:
+def read_local_project(folder: str, files: Files, groups: Iterable[str] = ()) -> Blueprint | None:
     """Read what `pip install FOLDER` installs besides.
 
     `.`, `./server[gpu]`; None if nothing says it.
@@ -218,7 +263,7 @@ def read_local_project(folder: str, files: Files) -> Blueprint | None:
             continue
         path, text = found
         if name == "pyproject.toml":
-            blueprint = _read_pyproject(text, path, extras, files)
+            blueprint = _read_pyproject(text, path, extras, files, groups)
         elif name == "setup.cfg":
             blueprint = _read_setup_cfg(text, path, extras)
         else:
@@ -228,12 +273,14 @@ def read_local_project(folder: str, files: Files) -> Blueprint | None:
     return None
 
 
-def _read_pyproject(text: str, path: str, extras: list[str], files: Files) -> Blueprint | None:
+def _read_pyproject(
+    text: str, path: str, extras: list[str], files: Files, groups: Iterable[str]
+) -> Blueprint | None:
     document = read_toml(text, path)
     project = document.get("project")
     if not isinstance(project, dict):
         return None
-    blueprint = parse_project(text, path, extras)
+    blueprint = parse_project(text, path, extras, groups)
     if "dependencies" not in _list(project.get("dynamic")):
         return blueprint
     setuptools = _dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
@@ -446,12 +493,14 @@ def apply_constraints(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:
 
     Of what it names, only those releases are installed.
     """
-    bounds: dict[str, str] = {}
-    for _, line_text in logical_lines(text):
-        bound = find_requirement(line_text)
-        if bound and bound.specifier:
-            bounds[bound.name] = bound.specifier
+    bounds = read_bounds(text)
     return tuple(replace(line, text=_apply_bound(line.text, bounds)) for line in lines)
+
+
+def read_bounds(text: str) -> dict[str, str]:
+    """Map each package of a constraints file to its version clauses."""
+    bounds = (find_requirement(line) for _, line in logical_lines(text))
+    return {bound.name: bound.specifier for bound in bounds if bound and bound.specifier}
 
 
 def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:

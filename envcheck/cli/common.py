@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, TypeVar, cast
 
@@ -169,17 +169,47 @@ def proving(command: F) -> F:
 
 
 def with_requirements(command: F) -> F:
-    """Add --with to a command that takes REQ: further requirements of the same environment."""
+    """Add what names requirements: REQ, --with, -r, -c, --extra and --group.
+
+    A command takes `requirements` and what api.read_project takes.
+    """
 
     @functools.wraps(command)
     def combine(requirements: tuple[str, ...], beside: tuple[str, ...], **given: object) -> object:
         return command(requirements=(*requirements, *beside), **given)
 
-    words = "Choose REQ together with this, such as torch==2.8.*. Repeatable."
-    option = click.option(
-        "--with", "beside", metavar="REQ", multiple=True, help=words, shell_complete=complete_names
+    lists = (
+        ("--group", "groups", "NAME", "A dependency group of the project that REQ names, too."),
+        ("--extra", "extras", "NAME", "An extra of the project that REQ names. Repeatable."),
+        ("-c/--constraint", "constraint_files", "FILE", "Keep within this file's bounds."),
+        (
+            "-r/--requirement",
+            "requirement_files",
+            "FILE",
+            "Also what this file asks for.",
+        ),
     )
-    return option(cast("F", combine))
+    option = click.option(
+        "--with",
+        "beside",
+        metavar="REQ",
+        multiple=True,
+        help="Choose REQ together with this, such as torch==2.8.*. Repeatable.",
+        shell_complete=complete_names,
+    )
+    whole = option(cast("F", combine))
+    for names, target, metavar, words in lists:
+        add = click.option(*names.split("/"), target, metavar=metavar, multiple=True, help=words)
+        whole = add(whole)
+    argument = click.argument(
+        "requirements", metavar="[REQ...]", nargs=-1, shell_complete=complete_names
+    )
+    return argument(whole)
+
+
+def names_requirements(asked: Mapping[str, Any]) -> bool:
+    """Return whether the options of `with_requirements` name anything to plan."""
+    return bool(asked["requirements"] or asked["requirement_files"])
 
 
 def complete_names(

@@ -270,7 +270,6 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("requirements", metavar="[REQ...]", nargs=-1, shell_complete=common.complete_names)
 @common.with_requirements
 @click.option(
     "--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv]."
@@ -321,7 +320,7 @@ def install(
     If anything fails, restore the old environment.
     """
     folder = expand_home(folder)
-    if bool(asked["requirements"]) + bool(rollback) + resumes + removes_kept != 1:
+    if common.names_requirements(asked) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(
             "name what to install, such as tensorflow, or use --rollback, --resume or"
             " --remove-kept: one of them."
@@ -332,5 +331,9 @@ def install(
         return roll_back(folder, rollback, output)
     if resumes:
         return resume_installation(folder, output)
-    request = InstallRequest(folder=folder, installer=installer or "", **asked)
+    named = ("requirements", "requirement_files", "constraint_files", "extras", "groups")
+    requirements, project = api.read_project(*(asked.pop(name) for name in named))
+    request = InstallRequest(
+        requirements, folder=folder, installer=installer or "", project=project, **asked
+    )
     return run_installation(request, output, matrix, smoke=smoke)

@@ -22,9 +22,6 @@ EXAMPLE = (
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument(
-    "requirements", metavar="REQ...", nargs=-1, required=True, shell_complete=common.complete_names
-)
 @common.with_requirements
 @click.option(
     "--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded)."
@@ -62,8 +59,11 @@ def plan(
     Changes nothing.
 
     REQ is a framework: tensorflow, torch, jax, onnxruntime-gpu or cupy-cuda12x. Packages on top of
-    one, such as vllm, flash-attn or keras-hub, are planned with the framework that they need.
+    one, such as vllm, flash-attn or keras-hub, are planned with the framework that they need. A
+    folder, such as ., is a project: what its pyproject.toml requires is planned.
     """
+    if not common.names_requirements({"requirements": requirements, **asked}):
+        raise common.UserError("name what to plan, such as tensorflow, . or -r requirements.txt.")
     with common.slow_programs():
         is_image = form == "dockerfile"
         made = api.plan(

@@ -41,7 +41,8 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.build import InstalledFramework, verdict_on
-from envcheck.plan.planner import make_resolver, plan_requirements
+from envcheck.plan.planner import make_resolver, plan_project
+from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import interpreter
 from envcheck.rules import Target
@@ -64,6 +65,7 @@ class InstallRequest:
     verify: bool | Literal["wheels"] = False  # as for api.plan
     verify_timeout: float = 300.0
     system: bool = False  # the steps that change the machine may run, too
+    project: ProjectLines | None = None  # what files ask for besides
 
 
 @dataclass
@@ -117,7 +119,8 @@ class _Planner:
         resolver = make_resolver(
             asked.verify, asked.verify_timeout, finish, keeps=facts is not None
         )
-        update = plan_requirements(
+        update = plan_project(
+            asked.project,
             asked.requirements,
             options,
             self.matrix,

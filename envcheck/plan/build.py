@@ -340,10 +340,10 @@ class AlternativeSearch:
         expect = str(changes.pop("expect", self.options.expect))
         description = replace(self.options.description, **changes)
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
-        argv = (
-            *replan(tuple(text for item in requests for text in item.texts), description, expect),
-            *self.options.repeat_options,
-        )
+        texts = tuple(text for item in requests for text in item.texts)
+        if requests == self.requests and self.options.typed:
+            texts = self.options.typed
+        argv = (*replan(texts, description, expect), *self.options.repeat_options)
         return Change(summary, effort, ", ".join(map(_requirement_of, choices)), argv)
 
     def _minors(self, facts: Facts, goal: str) -> list[str]:

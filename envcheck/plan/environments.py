@@ -231,6 +231,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         installer == CONDA
         and not is_free_threaded(context)
         and not any(choice.request.companions for choice in group)
+        and not options.beside
     )
     native = None
     if is_native:
@@ -245,7 +246,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         channels = channels or ["conda-forge"]
     return replace(
         environment,
-        sets=_group_requirements(context, judgements, options.keep),
+        sets=_group_requirements(context, judgements, options),
         packages=tuple(dict.fromkeys(packages)),
         channels=tuple(dict.fromkeys(channels)),
         library_folders=_library_folders(environment, judgements),
@@ -285,15 +286,16 @@ def _set_variables(
 
 
 def _group_requirements(
-    context: Context, judgements: tuple[CandidateJudgement, ...], pins: tuple[str, ...]
+    context: Context, judgements: tuple[CandidateJudgement, ...], options: PlanOptions
 ) -> tuple[RequirementSet, ...]:
     """Group the requirements by index; what comes from an index of its own comes first, whole."""
+    pins = options.keep
     by_index: dict[str, list[CandidateJudgement]] = {}
     for item in sorted(judgements, key=lambda item: not item.candidate.row.index):
         by_index.setdefault(item.candidate.row.index, []).append(item)
     there = [item.candidate for item in judgements if item.candidate.row.index]
     elsewhere = tuple(item.requirement for one in there for item in one.chosen if not item.on_index)
-    elsewhere += tuple(_toolkit_pins(judgements))
+    elsewhere += (*_toolkit_pins(judgements), *options.beside)
     if elsewhere:
         by_index.setdefault("", [])
     kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
@@ -307,7 +309,9 @@ def _group_requirements(
     built_for = (*pins, *(item.candidate.requirement for item in judgements))
     own = tuple(part for index in by_index if index for part in ("--extra-index-url", index))
     built = (item for source in sources.values() for item in _source_sets(source, built_for, own))
-    return (*(item for item in given if item.requirements), *built)
+    sets = [*(item for item in given if item.requirements), *built]
+    bounds = tuple(part for name in options.constraints for part in ("-c", name))
+    return tuple(replace(item, options=(*item.options, *bounds)) for item in sets)
 
 
 def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> RequirementSet:

@@ -116,13 +116,13 @@ def satisfies(context: Context, installed: InstalledFramework, request: Request)
     return (
         has_extras
         and requirement.admits(installed.version, prereleases=True)
-        and all(_companions_installed(context, request))
+        and all(_are_installed(context, request.companions))
     )
 
 
-def _companions_installed(context: Context, request: Request) -> Iterator[bool]:
+def _are_installed(context: Context, texts: Iterable[str]) -> Iterator[bool]:
     """Tell of each thing asked for beside a framework whether it is there."""
-    for requirement in map(read_requirement, request.companions):
+    for requirement in map(read_requirement, texts):
         distribution = context.distributions.get(requirement.name)
         yield distribution is not None and requirement.admits(
             distribution.version, prereleases=True
@@ -425,26 +425,30 @@ def plan_update(
     )
     names = {request.framework for request in requests}
     others = tuple(item for item in present if item.framework not in names)
-    renamed = tuple(_keep_installed_name(context, one, present) for one in requests)
+    renamed = tuple(_keep_installed_name(context, one, present, options) for one in requests)
     unmet_requests = tuple(
         one for one in renamed if one.framework not in {item.framework for item in satisfied}
     )
-    if not unmet_requests:
+    if not unmet_requests and all(_are_installed(context, options.beside)):
         return EnvironmentUpdate(Plan("", (), ()), satisfied, is_satisfied=True)
     _check_others_work(context, others, requests, options)
     attempts = dict.fromkeys([(unmet_requests, (*others, *satisfied)), (renamed, others)])
+    attempts.pop(((), (*others, *satisfied)), None)  # only packages beside the frameworks lack
     return _try_updates(context, empty_context, tuple(attempts), options)
 
 
 def _keep_installed_name(
-    context: Context, request: Request, present: tuple[InstalledFramework, ...]
+    context: Context,
+    request: Request,
+    present: tuple[InstalledFramework, ...],
+    options: PlanOptions,
 ) -> Request:
     """Keep the name of an installed framework, and its release if only companions lack."""
     installed = next((item for item in present if item.framework == request.framework), None)
     if installed is None:
         return request
     keeps_release = (
-        request.companions
+        (request.companions or options.beside)
         and not installed.error
         and satisfies(context, installed, replace(request, companions=()))
     )

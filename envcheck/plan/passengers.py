@@ -14,6 +14,7 @@ from envcheck.plan.requests import Passenger, UnknownPackageError
 from envcheck.rules.context import Context
 
 Ask = Callable[[str], Mapping[str, str]]  # resolves a requirement: its packages with their versions
+AskAll = Callable[[tuple[str, ...]], Mapping[str, str]]  # resolves several together
 # what a package is on top of, where it requires several; extras of these names
 _FIRST = ("torch", "tensorflow", "jax")
 _LAST = "onnxruntime"  # most who require it mean its build for the CPU
@@ -73,6 +74,21 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
         for beside in _plan_beside(owner, versions, context) if owner else ():
             planned.setdefault(name_of(beside), beside)
     return Boarding(tuple(planned.values()), passengers)
+
+
+def find_framework(texts: tuple[str, ...], context: Context, ask: AskAll) -> tuple[str, ...]:
+    """Return the framework that packages require together, and what is planned with it.
+
+    Raises RequestError where they require none.
+    """
+    versions = ask(texts)
+    owner = _find_owner(versions, context.matrix)
+    if not owner:
+        raise RequestError(
+            f"none of the {len(versions)} packages that the files bring is a framework that"
+            " envcheck plans: any environment takes them."
+        )
+    return tuple(_plan_beside(owner, versions, context))
 
 
 def _refuse_typo(text: str, matrix: Matrix) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from envcheck.actions import shells_of
 from envcheck.host.prerequisites import find_python
@@ -19,6 +19,7 @@ from envcheck.plan.build import EnvironmentUpdate, base_python, build_plan, goal
 from envcheck.plan.other_vendors import vendor_plan
 from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
 from envcheck.plan.passengers import is_passenger
+from envcheck.plan.project import ProjectLines, sort_lines
 from envcheck.plan.requests import (
     PlanOptions,
     Request,
@@ -120,6 +121,50 @@ def plan_requirements(
     return replace(made, plan=resolver.resolve(lambda refused: make(installer, refused).plan))
 
 
+def plan_project(
+    project: ProjectLines | None,
+    requirements: tuple[str, ...],
+    options: PlanOptions,
+    matrix: Matrix,
+    machine: Facts | Read,
+    *,
+    resolver: Resolver | None = None,
+    **others: Any,
+) -> EnvironmentUpdate:
+    """Plan as `plan_requirements` does what files ask for too, with all else that they name.
+
+    None: no file is named.
+    """
+    others["resolver"] = resolver
+    if project is None:
+        return plan_requirements(requirements, options, matrix, machine, **others)
+    check_description(options.description)
+    read = machine if isinstance(machine, Facts) else cast("Read", cache(machine))
+    context = Context(_read_machine(read, options, matrix), matrix, Target(options.expect))
+    found = sort_lines(requirements, project, context)
+    planned: tuple[str, ...] | Plan = found.planned
+    if not planned:
+        planned = _find_framework(found.beside, context, resolver)
+    if isinstance(planned, Plan):
+        return EnvironmentUpdate(planned)
+    words = (*requirements, *project.words)
+    options = replace(options, beside=found.beside, constraints=project.constraints, typed=words)
+    update = plan_requirements(planned, options, matrix, read, **others)
+    return replace(update, plan=replace(update.plan, notes=(*update.plan.notes, *found.notes)))
+
+
+def _find_framework(
+    texts: tuple[str, ...], context: Context, resolver: Resolver | None
+) -> tuple[str, ...] | Plan:
+    """Ask the index which framework packages require of which none is one."""
+    if texts and resolver is not None:
+        return resolver.find_framework(texts, context)
+    raise RequestError(
+        "the files name no framework that envcheck plans, nor a package on top of one."
+        + (" Leave out --no-verify: the package index states what they require." if texts else "")
+    )
+
+
 def _plan_alone(facts: Facts, matrix: Matrix, requirement: str, options: PlanOptions) -> Plan:
     """Plan a package that needs no framework, from an index of its own."""
     context = Context(facts, matrix, Target(options.expect))
@@ -200,12 +245,16 @@ def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOp
     return replace(options, shells=shells_of(environ))
 
 
-def typed_here(plan: Plan, installer: str) -> Plan:
+def typed_here(plan: Plan, installer: str, words: tuple[str, ...] = ()) -> Plan:
     """Return the plan as it is typed on this machine.
 
-    Into folders that are free, with what runs it for the user.
+    Into folders that are free, with what runs it for the user. `words` ask for it where files do.
     """
-    plan = use_free_folders(plan, lambda folder: os.path.lexists(os.path.expanduser(folder)))  # noqa: PTH111 - pathlib costs a third of a bare start
+
+    def exists(folder: str) -> bool:
+        return os.path.lexists(os.path.expanduser(folder))  # noqa: PTH111 - pathlib costs a third of a bare start
+
+    plan = use_free_folders(plan, exists, words)
     if not plan.releases or installer or any(made.installer != PIP for made in plan.environments):
         return plan
     note = (

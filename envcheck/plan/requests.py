@@ -240,6 +240,9 @@ class PlanOptions:
     in_container: bool = False  # the environment is to be an image
     # what was stated by hand: commands that plan anew repeat it
     description: Description = Description()
+    typed: tuple[str, ...] = ()  # words that ask for the same, where files do: -r requirements.txt
+    beside: tuple[str, ...] = ()  # what no framework needs, and comes into its environment
+    constraints: tuple[str, ...] = ()  # files that bound what is installed
     # the other options given, for those commands: --snapshot machine.json
     repeat_options: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from envcheck.actions import InstallPackages
 from envcheck.model import (
@@ -23,11 +25,12 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import name_of, read_requirement
 from envcheck.plan.candidates import python_minor
-from envcheck.plan.passengers import Boarding, board, is_passenger
-from envcheck.plan.requests import EVERY
+from envcheck.plan.passengers import AskAll, Boarding, board, find_framework, is_passenger
+from envcheck.plan.requests import EVERY, join_words
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve, verify_plan
 from envcheck.rules.context import Context
 
+Found = TypeVar("Found")
 Make = Callable[[frozenset[str]], Plan]  # plans without the releases that are refused
 
 _OLDER = 5  # releases that are tried after one that does not resolve
@@ -50,25 +53,37 @@ class Resolver:
 
         Where nothing tells, return the plan that says so.
         """
+        ask = self._ask(context)
+        return self._try_board(
+            texts, context, lambda: board(texts, context, lambda text: ask((text,)))
+        )
+
+    def find_framework(self, texts: tuple[str, ...], context: Context) -> tuple[str, ...] | Plan:
+        """Read which framework packages require together, or return the plan that says why not."""
+        find = partial(find_framework, texts, context, self._ask(context))
+        return self._try_board(texts, context, find)
+
+    def _ask(self, context: Context) -> AskAll:
         glibc = context.facts.host.libc_version.value or ""
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
+        return lambda texts: _map_versions(
+            resolve(made, RequirementSet(texts), self.environ, self.until - time.monotonic())
+        )
 
-        def ask(text: str) -> Mapping[str, str]:
-            return _map_versions(
-                resolve(made, RequirementSet((text,)), self.environ, self.until - time.monotonic())
-            )
-
+    def _try_board(
+        self, texts: tuple[str, ...], context: Context, find: Callable[[], Found]
+    ) -> Found | Plan:
         try:
-            return board(texts, context, ask)
+            return find()
         except UnresolvableError as error:
-            (text,) = error.requirements
-            if "not found in the package registry" in error.reason:
+            text = error.requirements[0] if len(error.requirements) == 1 else join_words(texts)
+            if "not found in the package registry" in error.reason and text in texts:
                 raise RequestError(
                     f"the package index has no package named {text[:60]!r}."
                 ) from None
             why, finding = f"does not resolve: {error.reason}", _CONFLICT
         except UnreachableError as error:
-            text = next(text for text in texts if is_passenger(text, context.matrix))
+            text = next((text for text in texts if is_passenger(text, context.matrix)), texts[0])
             why = _UNREAD.format(error=str(error).rstrip("."), name=name_of(text))
             finding = "release-unknown"
         rejected = (Rejected(text, finding, f"{why}."),)

@@ -151,6 +151,9 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
     )
 
 
+_NAMED = 6  # packages that a step names before it counts the rest
+
+
 def install_purpose(requirement_set: RequirementSet) -> str:
     """Say what installing a set is for, and from which index of its own."""
     texts = requirement_set.requirements
@@ -162,7 +165,8 @@ def install_purpose(requirement_set: RequirementSet) -> str:
     exact = exact or list(texts)
     if requirement_set.settings:
         return f"Build {', '.join(exact)}."
-    purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
+    shown = [*exact[:_NAMED], *([f"{len(exact) - _NAMED} more"] if len(exact) > _NAMED else [])]
+    purpose = f"Install {', '.join(shown)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
     if requirement_set.index and owner:
         purpose += f" from {framework(owner).title}'s package index"
@@ -261,7 +265,9 @@ def _import_line(name: str, goal: str, *, computes: bool) -> str:
     return f"import {name} as t; print(t.__version__)"
 
 
-def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
+def use_free_folders(
+    plan: Plan, exists: Callable[[str], bool], words: tuple[str, ...] = ()
+) -> Plan:
     """Let a plan make its new environments in free folders.
 
     What is there is updated by `envcheck install`.
@@ -269,7 +275,7 @@ def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
     for environment in plan.environments:
         if exists(environment.folder):
             free = find_free_folder(environment.folder, exists)
-            command = _update_command(plan, environment)
+            command = _update_command(plan, environment, words)
             note = (
                 f"{environment.folder} exists and stays as it is:"
                 f" these steps make {free}. {command}"
@@ -279,11 +285,11 @@ def use_free_folders(plan: Plan, exists: Callable[[str], bool]) -> Plan:
     return plan
 
 
-def _update_command(plan: Plan, environment: Environment) -> str:
+def _update_command(plan: Plan, environment: Environment, words: tuple[str, ...]) -> str:
     requirements = [
         item.requirement for item in plan.releases if item.environment == environment.folder
     ]
-    texts = plan.requirements if len(plan.environments) == 1 else requirements
+    texts = (words or plan.requirements) if len(plan.environments) == 1 else requirements
     command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     return f"`{command}` updates the existing one, and asks before it changes anything."
 

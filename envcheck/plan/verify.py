@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from envcheck.actions import pick_options
 from envcheck.actions.extras import MissingExtraError, needs_extra
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
@@ -62,15 +63,13 @@ def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -
     if requirement_set.index:
         variables = {name: value for name, value in variables.items() if name not in _OTHER_INDEXES}
     own = ("--default-index", requirement_set.index) if requirement_set.index else ()
-    return (*own, *_page_options(requirement_set)), variables
+    bounds = pick_options(requirement_set.options, "-c")
+    return (*own, *_page_options(requirement_set), *bounds), variables
 
 
 def _page_options(requirement_set: RequirementSet) -> tuple[str, ...]:
     """Return those of a set's options of pip that name another index or page."""
-    pairs = zip(requirement_set.options, requirement_set.options[1:], strict=False)
-    return tuple(
-        part for pair in pairs if pair[0] in ("--extra-index-url", "--find-links") for part in pair
-    )
+    return pick_options(requirement_set.options, "--extra-index-url", "--find-links")
 
 
 _SUBDIRS = {

@@ -21,6 +21,7 @@ from envcheck.actions import (
     action_line,
     conda_prefix,
     launcher_path,
+    pick_options,
     script_line,
     shell_line,
     typed_words,
@@ -419,13 +420,20 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     ]
     for step in plan.steps:
         if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
-            lines += [f"# {inert(step.purpose)}", _write_step(made, step.action, folder)]
+            lines += [f"# {inert(step.purpose)}", *_copy_constraints(step.action)]
+            lines.append(_write_step(made, step.action, folder))
     return (
         "\n".join(
             [*lines, *_set_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]
         )
         + "\n"
     )
+
+
+def _copy_constraints(action: Action) -> list[str]:
+    """Copy the constraints files that a command names: -c c.txt."""
+    options = pick_options(getattr(action, "options", ()), "-c")
+    return [f"COPY --chown=app {name} {name}" for name in options[1::2]]
 
 
 def _name_folder(made: Environment) -> str:
@@ -599,6 +607,7 @@ def render_requirements(plan: Plan) -> str:
 
 def _list_options(wanted: RequirementSet) -> list[str]:
     index = [f"--index-url {wanted.index}"] if wanted.index else []
+    index += [f"-c {name}" for name in pick_options(wanted.options, "-c")[1::2]]
     return [*index, "--only-binary :all:", *(f"--no-binary {name}" for name in wanted.source_only)]
 
 

@@ -29,13 +29,26 @@ def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
     assert [(line.text, line.location) for line in found.requirements] == [
         ('torch<3,==2.4.0; python_version >= "3.8"', "requirements.txt:5"),
         ("x @ https://example/x.whl", "requirements.txt:8"),
-        ("./local", "requirements.txt:9"),
         ("last>=1", "requirements.txt:12"),
     ]
     assert all(line.links for line in found.requirements)
     assert [(line.text.split()[0], line.location) for line in found.gaps] == [
-        ("gone.txt", "requirements.txt:11")
+        ("gone.txt", "requirements.txt:11"),
+        (".", "requirements.txt:4"),  # projects of which no file says what they require
+        ("./local", "requirements.txt:9"),
     ]
+
+
+def test_a_project_that_a_requirements_file_names_is_read_too() -> None:
+    project = (
+        "[project]\nname='x'\ndependencies=['torch==2.4.0']\noptional-dependencies.gpu=['vllm']"
+    )
+    assert read("-e .[gpu]", "requirements.txt", pyproject__toml=project) == [
+        ("torch==2.4.0", "pyproject.toml:3"),
+        ("vllm", "pyproject.toml:4"),
+    ]
+    circle = "[project]\nname='x'\ndynamic=['dependencies']\n[tool.setuptools.dynamic]\ndependencies={file='requirements.txt'}"
+    assert read("-e .\ntorch", "requirements.txt", pyproject__toml=circle)[-1][0] == "torch"
 
 
 def test_an_included_file_is_named_from_where_the_first_is() -> None:

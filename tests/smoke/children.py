@@ -6,14 +6,12 @@ import importlib
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import envcheck.smoke
-
-if TYPE_CHECKING:
-    from start import Report
+from envcheck.smoke.children.start import Report
 
 CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
 
@@ -29,8 +27,7 @@ class Heard:
 
     def __init__(self, gpu: str, level: str = "full") -> None:
         self._stream = io.BytesIO()
-        start: Any = importlib.import_module(f"{envcheck.smoke.__name__}.children.start")
-        self.report: Report = start.Report(self._stream, gpu, 1, level)
+        self.report = Report(self._stream, gpu, 1, level)
 
     @property
     def said(self) -> str:
