@@ -17,6 +17,7 @@ from envcheck.explain.log import (
     Claim,
     Log,
     Strength,
+    fill_message,
     find_root,
     is_consequence,
     is_framework_module,
@@ -195,11 +196,10 @@ def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     )
 
 
-def build_rival_findings(
-    root: Claim, finding_ids: Iterable[str], system: str
-) -> tuple[Finding, ...]:
+def build_rival_findings(log: Log, root: Claim, known: set[str]) -> tuple[Finding, ...]:
     """Name each cause that also fits, with the command that distinguishes them."""
-    known = set(finding_ids)
+    if not log.in_wsl:
+        known = {*known, "driver-wsl"}
     return tuple(
         Finding(
             other,
@@ -207,7 +207,7 @@ def build_rival_findings(
             WARNING,
             f"Fits the same lines. {catalogue()[other].headline}",
             (),
-            _find_rival_check(root, other, system),
+            _find_rival_check(root, other, log.system),
         )
         for other in dict.fromkeys(root.rivals)
         if other not in known
@@ -383,9 +383,7 @@ def judge_log(
     if ending.clash is not None:
         findings = [_name_clash(item, ending.clash) for item in findings]
     finding_ids = {finding.id for finding in findings}
-    ranked = rank_findings(
-        [*findings, *build_rival_findings(root, finding_ids, log.system), *notes]
-    )
+    ranked = rank_findings([*findings, *build_rival_findings(log, root, finding_ids), *notes])
     verdict, headline = INCOMPATIBLE, f"{shorten_message(_find(ranked, root.id))}."
     if root.id == "program-error":
         verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
@@ -587,7 +585,7 @@ def _list_unexplained_symptoms(symptoms: list[Event]) -> tuple[Finding, ...]:
         return ()
     known = signatures_by_name()
     meanings = (
-        _fill_message(known[item.signature].meaning, item) or item.text for item in symptoms
+        fill_message(known[item.signature].meaning, item.values) or item.text for item in symptoms
     )
     message = " ".join(dict.fromkeys(meanings))
     return (
@@ -607,7 +605,7 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
     for event in log.events:
         signature = known[event.signature]
         if signature.finding and signature.role in ("cause", "symptom"):
-            message = _fill_message(signature.meaning, event) or event.text
+            message = fill_message(signature.meaning, event.values) or event.text
             strength, severity = Strength.named(signature.strength), signature.severity
             yield Claim(signature.finding, strength, message, (event,), severity, signature.rivals)
 
@@ -642,19 +640,6 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
         return claim
     named: Claim = replace(claim, id=causes[claim.id], rivals=(claim.id, *claim.rivals))
     return named
-
-
-_MISSING = "\0"
-
-
-def _fill_message(template: str, event: Event) -> str:
-    """Put what an event captured into a sentence; "" where not even its beginning is complete."""
-    values = event.values
-    filled = re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], _MISSING), template)
-    if _MISSING not in filled:
-        return filled
-    complete = re.match(r"(.*)[,:;(.]", filled.partition(_MISSING)[0])
-    return complete[1].rstrip(" ,:;(.") + "." if complete else ""
 
 
 # Captures that show that a GPU exists, or that somebody looks for what a GPU needs.

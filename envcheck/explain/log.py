@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from envcheck.explain.signatures import Event, compile_pattern, list_noise, signatures_by_name
+from envcheck.explain.signatures import (
+    Event,
+    compile_pattern,
+    conclusions_by_name,
+    list_noise,
+    signatures_by_name,
+)
 from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.images import parse_framework
@@ -150,6 +156,31 @@ class Claim:
     events: tuple[Event, ...] = ()
     severity: str = ERROR
     rivals: tuple[str, ...] = ()  # finding ids that fit the same messages
+
+
+def conclude(name: str, *events: Event, **stated: str) -> Claim:
+    """Draw a conclusion of data/advice/signatures.json from messages and what else is stated."""
+    row = conclusions_by_name()[name]
+    values: dict[str, str] = {}
+    for event in reversed(events):
+        values.update(event.values)
+    values.update(stated)
+    message = fill_message(row.meaning, {key: value for key, value in values.items() if value})
+    return Claim(
+        row.finding, Strength.named(row.strength), message, events, row.severity, row.rivals
+    )
+
+
+_MISSING = "\0"
+
+
+def fill_message(template: str, values: Mapping[str, str]) -> str:
+    """Put values into a sentence; "" where not even its beginning is complete."""
+    filled = re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], _MISSING), template)
+    if _MISSING not in filled:
+        return filled
+    complete = re.match(r"(.*)[,:;(.]", filled.partition(_MISSING)[0])
+    return complete[1].rstrip(" ,:;(.") + "." if complete else ""
 
 
 def rank_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.explain.log import (
     FRAMEWORKS,
     Claim,
     Log,
-    Strength,
+    conclude,
     find_framework_of_message,
     normalize_capability,
     parse_number,
 )
-from envcheck.explain.signatures import Event, signatures_by_name
+from envcheck.explain.signatures import Event
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
 
-DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
-    "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
+DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
+    "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",
 )  # fmt: skip
 
+# Of the others, what it means that one is missing is the conclusion missing-FAMILY.
 _FAMILIES = (
     (r"(?:lib)?cuda(?:\.so.*|\.dylib)|nvcuda\.dll", DRIVER),
-    (r"libnvidia-|nvml\.dll", NVML),
+    (r"libnvidia-|nvml\.dll", "nvml"),
     (r"(?:lib)?cudnn", CUDNN),
     (r"lib(?:nvinfer|nvonnx|nvparsers)|nvinfer", TENSORRT),
     (r"(?:lib)?cupti", PROFILER),
     (r"(?:lib)?(?:cu|nv(?:rtc|JitLink|jitlink|ToolsExt|blas|perf|tx)|npp|nccl)", TOOLKIT),
-    (r"lib(?:torch|c10|caffe2|tensorflow|jax|shm)", FRAMEWORK),
+    (r"lib(?:torch|c10|caffe2|tensorflow|jax|shm)", "framework"),
+    (r"libstdc\+\+", "stdcxx"),
+    (r"(?:lib)?zlib", "zlib"),
+    (r"(?:lib)?python", "python"),
+    (r"lib(?:av|sw)(?:util|codec|device|filter|format|resample|scale)\.", FFMPEG),
 )
 
 
@@ -102,51 +107,43 @@ _FATAL = (
 
 def library_claims(log: Log) -> Iterator[Claim]:
     """Say what each library that could not be loaded means."""
-    missing = _list_missing(log)
     yield from _judge_cudnn_loader(log)
-    yield from _judge_toolkit(log, _list_missing(log, TOOLKIT))
-    has_toolkit = any(library.family == TOOLKIT for _, library in missing)
+    missing = _list_missing(log)
+    of_toolkit = [pair for pair in missing if pair[1].family == TOOLKIT]
+    if of_toolkit:
+        yield _judge_toolkit(log, of_toolkit)
     for event, library in missing:
-        if library.family == DRIVER:
-            yield _judge_driver_library(log, event, library)
-        elif library.family == NVML:
-            yield Claim(
-                "driver-missing",
-                Strength.PROBABLE,
-                f"{library.name} is part of the driver and is not found.",
-                (event,),
-            )
-        elif (
-            library.family == CUDNN and not has_toolkit
-        ):  # else it is the smaller part of what is missing
-            yield _judge_cudnn(log, event, library)
-        elif library.family == TENSORRT and event.signature in _FATAL:
-            yield Claim(
-                "tensorrt-missing",
-                Strength.NAMED_PLACE,
-                f"The program needs TensorRT's {library.name}.",
-                (event,),
-            )
-        elif library.family == PROFILER and event.signature in _FATAL:
-            yield Claim(
-                "toolkit-missing",
-                Strength.DECIDED,
-                f"{library.name} of the CUDA Toolkit is not found.",
-                (event,),
-            )
-        elif library.family == FRAMEWORK:
-            message = (
-                f"{library.name} is part of a framework release that is not the one installed."
-            )
-            yield Claim("extension-build-mismatch", Strength.NAMED_PART, message, (event,))
-        elif library.family == OTHER:
-            yield from _judge_other_library(log, event, library)
+        name = _read_library(log, event, library, has_toolkit=bool(of_toolkit))
+        if name:
+            wanted = major(library.version)
+            found = ", ".join(sorted(_list_cudnn_majors(log)))
+            cudnn = f"cuDNN {wanted}".rstrip()
+            yield conclude(name, event, library=library.name, cudnn=cudnn, found=found)
 
 
-def _list_missing(log: Log, family: str = "") -> list[tuple[Event, Library]]:
-    """List the messages that name a missing library, with the library; of one family or all."""
+def _read_library(log: Log, event: Event, library: Library, *, has_toolkit: bool) -> str:
+    """Name what a missing library means; "" where it is a smaller part of what is missing."""
+    if library.family == DRIVER:
+        return _read_driver_library(log, library)
+    if library.family == CUDNN and not has_toolkit:
+        return _read_cudnn(log, library)
+    is_optional = library.family in (TENSORRT, PROFILER) and event.signature not in _FATAL
+    # A package tries one release of FFmpeg after the other: one that fails for another reason was
+    # found.
+    has_other = has_toolkit or log.has("c10-symbol", "extension-other-symbol")
+    if (
+        library.family in (CUDNN, TOOLKIT)
+        or is_optional
+        or (library.family == FFMPEG and has_other)
+    ):
+        return ""
+    return f"missing-{library.family}"
+
+
+def _list_missing(log: Log) -> list[tuple[Event, Library]]:
+    """List the messages that name a missing library, with the library."""
     found = ((event, parse_library(find_library_name(event))) for event in log.select(*_LOADS))
-    return [pair for pair in found if pair[1].name and family in ("", pair[1].family)]
+    return [pair for pair in found if pair[1].name]
 
 
 def find_library_name(event: Event) -> str:
@@ -155,133 +152,59 @@ def find_library_name(event: Event) -> str:
     return row.get("library") or row.get("library2") or ""
 
 
-def _judge_driver_library(log: Log, event: Event, library: Library) -> Claim:
+def _read_driver_library(log: Log, library: Library) -> str:
     if library.name in ("libcuda.so", "libcuda.dylib"):
-        message = (
-            "A library opens the driver's libcuda by its plain name libcuda.so, and the loader does"
-            " not find it."
-        )
-        return Claim(
-            "libcuda-not-on-path",
-            Strength.NAMED_PART,
-            message,
-            (event,),
-            rivals=("driver-wsl",) if log.in_wsl else (),
-        )
-    is_visible = bool(log.values("libcuda_path")) or log.facts.driver.libcuda_path.value
-    # the driver may run: its libraries come from the host
-    in_container = log.in_container and not is_visible
-    if log.in_wsl or is_visible or (log.driver and not in_container):
-        message = f"The driver works, but the loader does not find its {library.name}."
-        return Claim(
-            "libcuda-not-on-path",
-            Strength.LIKELY,
-            message,
-            (event,),
-            rivals=("driver-wsl",) if log.in_wsl else (),
-        )
-    message = (
-        f"The driver's {library.name} is not on this machine: no NVIDIA driver is installed, or"
-        " there is no GPU."
-    )
-    return Claim(
-        "driver-missing",
-        Strength.OPEN,
-        message,
-        (event,),
-        rivals=("gpu-absent", "driver-not-in-container"),
-    )
+        return "plain-libcuda"
+    is_visible = bool(log.values("libcuda_path") or log.facts.driver.libcuda_path.value)
+    # in a container the driver may run: its libraries come from the host
+    if is_visible or log.in_wsl or (log.driver and not log.in_container):
+        return "unreached-libcuda"
+    return "missing-driver"
 
 
-def _judge_cudnn(log: Log, event: Event, library: Library) -> Claim:
-    opened = [parse_library(name) for name in log.values("opened")]
-    majors = {major(item.version) for item in opened if item.family == CUDNN}
-    majors |= _list_cudnn_majors(log)
-    for copy in log.facts.cudnn.value or ():
-        version = (
-            copy.library_version.value or copy.header_version.value or copy.package_version.value
-        )
-        majors |= {major(version)} if version else set()
-    wanted = major(library.version)
-    if wanted and majors and wanted not in majors:
-        message = (
-            f"This build loads cuDNN {wanted}; cuDNN {', '.join(sorted(majors))} is installed."
-        )
-        return Claim("cudnn-wrong-major", Strength.DERIVED, message, (event,))
+def _read_cudnn(log: Log, library: Library) -> str:
+    wanted, majors = major(library.version), _list_cudnn_majors(log)
     if wanted in majors:
-        message = f"cuDNN {wanted} is installed, but the loader does not find its {library.name}."
-        return Claim(
-            "toolkit-path-conflict", Strength.USUAL, message, (event,), rivals=("cudnn-missing",)
-        )
-    message = f"cuDNN {wanted or ''} is not found ({library.name}).".replace("  ", " ")
-    if log.has("torch-imported") and not log.select(*EXTENSIONS):
-        message += " PyTorch takes it from the nvidia-* wheels, which are not installed."
-        rivals = ("cudnn-missing", "cuda-wheel-not-found")
-        return Claim(
-            "framework-cuda-extra-missing", Strength.NOT_FOUND, message, (event,), rivals=rivals
-        )
-    return Claim(
-        "cudnn-missing", Strength.NOT_FOUND, message, (event,), rivals=("cudnn-wrong-major",)
-    )
+        return "unreached-cudnn"
+    if wanted and majors:
+        return "other-cudnn"
+    if log.has("torch-imported") and not log.has(*EXTENSIONS):
+        return "missing-wheel-of-cudnn"
+    return "missing-cudnn"
 
 
 def _list_cudnn_majors(log: Log) -> set[str]:
-    """List the majors of the cuDNN that a list of packages, of the loader or of a folder shows."""
-    wheels = (
+    """List the majors of the cuDNN that the facts, a package list, the loader or a folder shows."""
+    opened = [parse_library(name) for name in log.values("opened")]
+    versions = [item.version for item in opened if item.family == CUDNN]
+    versions += [
         version
         for name, version in log.packages.items()
         if re.fullmatch(r"nvidia-cudnn-cu\d+", name)
-    )
-    return {major(version) for version in (*wheels, *log.values("cudnn_listed", "cudnn_file"))}
+    ]
+    for copy in log.facts.cudnn.value or ():
+        stated = (copy.library_version, copy.header_version, copy.package_version)
+        versions += [fact.value for fact in stated if fact.value][:1]
+    versions += log.values("cudnn_listed", "cudnn_file")
+    return set(map(major, versions))
 
 
 def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
-    for event in log.select("cudnn-dll-error-code"):
-        message = (
-            f"Windows cannot load cuDNN's {event.values['library']} (error {event.values['code']})."
-        )
-        rivals = ("toolkit-path-conflict", "cudnn-shadowed")
-        yield Claim("cudnn-missing", Strength.USUAL, message, (event,), rivals=rivals)
+    """Judge a library of the toolkit that cuDNN does not find: its name tells cuDNN's own CUDA."""
     for event in log.select("cudnn-loader-error", "cudnn-loader-cublas"):
-        match = re.search(
+        named = re.search(
             r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", event.values.get("reason", "")
         )
-        library = parse_library(match.group(1) if match else event.values["library"])
-        if library.family == TOOLKIT and library.version and "undefined symbol" not in event.text:
-            yield _judge_library_of_cudnn(log, event, library)
-
-
-def _judge_library_of_cudnn(log: Log, event: Event, library: Library) -> Claim:
-    """Judge a library of the toolkit that cuDNN does not find.
-
-    By its name, cuDNN was built for another CUDA.
-    """
-    majors = sorted(
-        {major(line) for line in providers(log.matrix, library)} or {major(library.version)}
-    )
-    cuda, built = " or ".join(majors), find_build_cuda(log)
-    message = f"cuDNN asks for {library.name} of CUDA {cuda}, and the loader does not find it"
-    if major(built) in majors:
-        message += "; the framework was built for that CUDA as well."
-        return Claim(
-            "toolkit-missing",
-            Strength.NAMED_PLACE,
-            message,
-            (event,),
-            rivals=("toolkit-path-conflict",),
-        )
-    message += (
-        f": the framework was built for CUDA {built}."
-        if built
-        else ": this cuDNN was built for another CUDA."
-    )
-    return Claim(
-        "cudnn-wrong-cuda-build",
-        Strength.NAMED_PLACE,
-        message,
-        (event,),
-        rivals=("toolkit-missing",),
-    )
+        library = parse_library(named[1] if named else event.values["library"])
+        if library.family != TOOLKIT or not library.version or "undefined symbol" in event.text:
+            continue
+        majors = set(map(major, providers(log.matrix, library))) or {major(library.version)}
+        built = find_build_cuda(log)
+        name = "cudnn-of-other-cuda"
+        if major(built) in majors:
+            name = "cudnn-lacks-toolkit"
+        cuda = " or ".join(sorted(majors))
+        yield conclude(name, event, library=library.name, cuda=cuda, built=built)
 
 
 def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) -> str:
@@ -293,163 +216,68 @@ def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) ->
     return _torch_cuda(log) or next((row.cuda for row in rows if row and row.cuda), "")
 
 
-def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
-    if not missing:
-        return
-    events = tuple(event for event, _ in missing)
-    names = ", ".join(dict.fromkeys(library.name for _, library in missing))
-    lines = [providers(log.matrix, library) for _, library in missing]
-    if lines:
-        wanted = [line for line in lines[0] if all(line in other for other in lines if other)]
-    else:
-        wanted = []
-    shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
-    asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
-    named = log.select(*EXTENSIONS)
-    of_torch = find_build_cuda(log, _HOSTS if named else ())
-    if (
-        wanted
-        and of_torch
-        and major(of_torch) not in set(map(major, wanted))
-        and not log.has("onnxruntime-cuda")
-    ):
-        message = (
-            f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for"
-            " another one."
-        )
-        yield Claim("extension-build-mismatch", Strength.DERIVED, message, events)
-        return
+def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Claim:
+    """Judge missing libraries of the CUDA Toolkit by what else the log shows of CUDA."""
+    events = [event for event, _ in missing]
+    libraries = [library for _, library in missing]
+    wanted = list_common_toolkits(log.matrix, libraries)
+    extensions = log.select(*EXTENSIONS)
+    built = find_build_cuda(log, _HOSTS if extensions else ())
+    name = _read_toolkit(log, events, wanted, built) or _read_unfound(log, events, libraries)
+    asks = f"This build asks for {', '.join(dict.fromkeys(item.name for item in libraries))}"
+    if wanted:
+        asks += f", which CUDA {' to '.join(dict.fromkeys((wanted[-1], wanted[0])))} holds"
+    if name == "extension-asks":
+        events.append(extensions[0])
+    # ONNX Runtime loads the CUDA of torch's wheels, too
+    events += log.select("onnxruntime-cuda")[:1] if name == "other-toolkit" else ()
+    return conclude(name, *events, asks=asks, built=built, found=", ".join(log.cudas) or built)
+
+
+def list_common_toolkits(matrix: Matrix, libraries: Iterable[Library]) -> tuple[str, ...]:
+    """List the toolkit lines that hold all of the libraries that any line holds, newest first."""
+    lines = [line for line in (providers(matrix, library) for library in libraries) if line]
+    common = lines[0] if lines else ()
+    return tuple(line for line in common if all(line in other for other in lines))
+
+
+def _read_toolkit(log: Log, events: list[Event], wanted: tuple[str, ...], built: str) -> str:
+    """Name what the CUDA of torch, of the extension that asks, or of the machine tells."""
+    majors = set(map(major, wanted))
+    is_provider = log.has("onnxruntime-cuda")
+    if majors and built and major(built) not in majors and not is_provider:
+        return "extension-of-other-cuda"
     if log.has("torch-wheels-missing"):
-        message = f"{asks}; PyTorch looks for it in the nvidia-* wheels, which are not installed."
-        yield Claim(
-            "framework-cuda-extra-missing",
-            Strength.NOT_FOUND,
-            message,
-            events,
-            rivals=("cuda-wheel-not-found",),
-        )
-        return
+        return "missing-cuda-wheels"
     if set(wanted) & set(log.cudas):
-        yield _judge_installed_toolkit(log, events, asks)
-        return
-    if named and (
-        log.has("bnb-load-error")
-        or any(event.signature == "import-cannot-open" for event in events)
-    ):
-        message = (
-            f"{asks}; it is {named[0].values['extension']} that asks, built for another CUDA than"
-            " is here."
-        )
-        yield Claim(
-            "extension-build-mismatch",
-            Strength.DERIVED,
-            message,
-            (*events, named[0]),
-            rivals=("toolkit-missing",),
-        )
-        return
-    provider = log.select("onnxruntime-cuda")[:1]  # it loads the CUDA of torch's wheels, too
-    others = log.cudas or ((of_torch,) if provider and of_torch else ())
-    if others and wanted and not (provider and set(map(major, others)) & set(map(major, wanted))):
-        message = f"{asks}; installed is CUDA {', '.join(others)}."
-        yield Claim("toolkit-wrong-version", Strength.NAMED_PLACE, message, (*events, *provider))
-        return
-    yield _judge_missing_libraries(log, events, [library for _, library in missing], asks)
+        # a container on a Jetson takes CUDA from the host
+        return "toolkit-not-mounted" if log.values("jetson") else "unreached-toolkit"
+    ends_import = any(event.signature == "import-cannot-open" for event in events)
+    if log.has("bnb-load-error") or (ends_import and log.has(*EXTENSIONS)):
+        return "extension-asks"
+    others = set(map(major, log.cudas or ((built,) if is_provider and built else ())))
+    if others and majors and not (is_provider and others & majors):
+        return "other-toolkit"
+    return ""
 
 
-def _judge_installed_toolkit(log: Log, events: tuple[Event, ...], asks: str) -> Claim:
-    """Judge libraries of a CUDA whose folder is there.
-
-    Not found, or on a Jetson not mounted from the host.
-    """
-    if log.values("jetson"):
-        message = (
-            f"{asks}; a container on a Jetson takes CUDA from the host, which has another L4T than"
-            " the image."
-        )
-        return Claim(
-            "toolkit-missing",
-            Strength.MISSING_HERE,
-            message,
-            events,
-            rivals=("toolkit-path-conflict",),
-        )
-    message = f"{asks}; that version is installed, and the loader does not find it."
-    return Claim(
-        "toolkit-path-conflict", Strength.MISSING_HERE, message, events, rivals=("toolkit-missing",)
-    )
-
-
-def _judge_missing_libraries(
-    log: Log, events: tuple[Event, ...], missing: list[Library], asks: str
-) -> Claim:
-    """Judge by which libraries are missing.
-
-    Where the runtime was found, CUDA is there in another version.
-    """
-    opened = [parse_library(name) for name in log.values("opened")]
-    runtime = any(item.stem == "cudart" for item in opened)
-    stems = {item.stem for item in missing}
-    if runtime and not stems & {"cudart"}:
-        message = (
-            f"{asks}; CUDA's runtime was found, so an installed CUDA of another version lacks it."
-        )
-        return Claim(
-            "toolkit-wrong-version", Strength.LIKELY, message, events, rivals=("toolkit-missing",)
-        )
-    if (
-        "cudart" not in stems
-        and not runtime
-        and any(_in_toolkit(item) for item in missing)
-        and stems != {"nccl"}
-    ):
-        return _judge_first_missing(log, events, missing, asks)
-    if not any(_in_toolkit(item) for item in missing):
-        message = f"{asks}; it comes with the CUDA wheels of the build, not with the CUDA Toolkit."
-        others = ("cuda-wheel-not-found", "toolkit-missing")
-        return Claim(
-            "framework-cuda-extra-missing", Strength.PROBABLE, message, events, rivals=others
-        )
-    message = f"{asks}, and the loader does not find it."
-    strength = Strength.named(signatures_by_name()[events[0].signature].strength)
-    return Claim(
-        "toolkit-missing",
-        strength,
-        message,
-        events,
-        rivals=("toolkit-wrong-version", "toolkit-path-conflict"),
-    )
-
-
-def _judge_first_missing(
-    log: Log, events: tuple[Event, ...], missing: list[Library], asks: str
-) -> Claim:
-    """Judge libraries without the runtime.
-
-    A program that lists all that is missing has found the rest.
-
-    Another one ends at the first. Of a library that one CUDA alone holds, another CUDA is there
-    more often than none.
-    """
+def _read_unfound(log: Log, events: list[Event], libraries: list[Library]) -> str:
+    """Name what the missing libraries alone tell: with the runtime, another CUDA is there."""
+    stems = {item.stem for item in libraries}
+    has_runtime = any(parse_library(name).stem == "cudart" for name in log.values("opened"))
+    if "cudart" in stems or (stems == {"nccl"} and not has_runtime):
+        return "missing-toolkit"
+    if has_runtime:
+        return "toolkit-lacks-library"
+    if not any(map(_in_toolkit, libraries)):
+        return "missing-part-of-wheels"
     if any(event.signature == "missing-dynamic-library" for event in events):
-        message = (
-            f"{asks}; no other CUDA library is complained about, so CUDA is there in another"
-            " version."
-        )
-        return Claim(
-            "toolkit-wrong-version", Strength.PROBABLE, message, events, rivals=("toolkit-missing",)
-        )
-    message = (
-        f"{asks}; the loader stops at the first that it does not find, so CUDA is missing or of"
-        " another version."
-    )
-    of_one_cuda = any(len(providers(log.matrix, item)) == 1 for item in missing)
-    finding, rival = (
-        ("toolkit-wrong-version", "toolkit-missing")
-        if of_one_cuda
-        else ("toolkit-missing", "toolkit-wrong-version")
-    )
-    return Claim(finding, Strength.PROBABLE, message, events, rivals=(rival,))
+        return "all-but-these"  # such a program lists all that is missing: it has found the rest
+    # Another one ends at the first. Of a library that one CUDA alone holds, another CUDA is there
+    # more often than none.
+    if any(len(providers(log.matrix, item)) == 1 for item in libraries):
+        return "first-of-one-toolkit"
+    return "first-of-toolkit"
 
 
 def _in_toolkit(library: Library) -> bool:
@@ -460,39 +288,11 @@ def _torch_cuda(log: Log) -> str:
     return log.first_value("torch_cuda") or log.labelled_cuda
 
 
-def _judge_other_library(log: Log, event: Event, library: Library) -> Iterator[Claim]:
-    if library.stem.startswith("stdc++"):
-        yield Claim(
-            "libstdcxx-mismatch", Strength.NOT_FOUND, f"{library.name} is not found.", (event,)
-        )
-    elif library.stem.startswith("zlib"):
-        message = f"cuDNN needs {library.name}, which does not come with it."
-        yield Claim("toolkit-missing", Strength.USUAL, message, (event,), rivals=("cudnn-missing",))
-    elif library.stem.startswith("python"):
-        message = f"A module was built for a Python that is not installed ({library.name})."
-        yield Claim(
-            "extension-build-mismatch", Strength.DECIDED, message, (event,), rivals=("env-mixed",)
-        )
-    elif re.match(r"(?:av|sw)(?:util|codec|device|filter|format|resample|scale)$", library.stem):
-        # A package tries one release of FFmpeg after the other: one that fails for another reason
-        # was found.
-        if not log.has("c10-symbol", "extension-other-symbol") and not _list_missing(log, TOOLKIT):
-            yield Claim(
-                "library-missing",
-                Strength.NOT_FOUND,
-                f"FFmpeg's {library.name} is not found.",
-                (event,),
-            )
-    else:
-        message = f"The system lacks {library.name}, which a package needs."
-        yield Claim("dependency-conflict", Strength.FAILED_CALL, message, (event,))
-
-
 _NVCC_UNFIT = (
     "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch",
     "find-cuda-old",
 )  # fmt: skip
-_NEED_NVJITLINK = ("cusolver", "cusparse")
+_SOLVERS = ("cusolver", "cusparse")  # of CUDA's libraries, they need nvJitLink
 _CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
 
 
@@ -501,99 +301,44 @@ def version_claims(log: Log) -> Iterator[Claim]:
     for event in log.select(*_CUDNN):
         if {"cudnn_loaded", "cudnn_built"} <= set(event.values):
             yield _judge_cudnn_versions(log, event)
-    for event in log.select("torch-cuda-mismatch"):
-        yield _judge_nvcc(log, event)
-    yield from _judge_apex(log)
+    yield from _judge_nvcc(log)
     yield from _judge_nvjitlink(log)
     yield from _judge_torch_symbols(log)
-    for event in log.select("jax-component-version", "jax-component-old"):
-        if event.values["component"].lower() == "cudnn":
-            message = "The cuDNN that JAX finds is older than the one it was built against."
-            yield Claim(
-                "cudnn-too-old", Strength.NAMED_PART, message, (event,), rivals=("cudnn-shadowed",)
-            )
-            continue
-        message = f"JAX finds an older {event.values['component']} than it was built against."
-        path = bool(log.library_path)
-        yield Claim(
-            "toolkit-path-conflict" if path else "toolkit-wrong-version",
-            Strength.USUAL,
-            message,
-            (event,),
-        )
-    for event in log.select("jax-component-missing"):
-        component = event.values["component"]
-        if component.lower() in _NEED_NVJITLINK and "Is it installed" not in event.text:
-            message = (
-                f"JAX cannot load {component}, which needs nvJitLink: the wheels of the two are of"
-                " different releases."
-            )
-            rivals = ("cuda-wheel-not-found", "framework-cuda-extra-missing")
-            yield Claim("cuda-wheel-conflict", Strength.LIKELY, message, (event,), rivals=rivals)
-            continue
-        finding = "cuda-wheel-not-found"
-        if component.lower() == "cudnn":
-            finding = "cudnn-missing"
-        yield Claim(
-            finding,
-            Strength.LIKELY,
-            f"JAX cannot load {component}.",
-            (event,),
-            rivals=("framework-cuda-extra-missing",),
-        )
+    for event in log.select("jax-component-version", "jax-component-old", "jax-component-missing"):
+        yield conclude(_read_component(log, event), event)
     yield from _judge_two_toolkits(log)
     yield from _judge_unreachable_wheels(log)
 
 
-def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
-    """Read a failed compilation beside two nvcc of different releases.
+def _read_component(log: Log, event: Event) -> str:
+    component = event.values["component"].lower()
+    if event.signature == "jax-component-missing":
+        if component in _SOLVERS and "Is it installed" not in event.text:
+            return "missing-solver"
+        return "missing-component-cudnn" if component == "cudnn" else "missing-component"
+    if component == "cudnn":
+        return "older-component-cudnn"
+    return "older-component-on-path" if log.library_path else "older-component"
 
-    The one that PATH gives is not the one meant.
-    """
-    release_events = log.select("nvcc-release")
-    releases = {event.values["nvcc"] for event in release_events}
+
+def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
+    """Read a failed compilation beside two nvcc: the one that PATH gives is not the one meant."""
     failures = log.select(*_NVCC_UNFIT)
-    paths = log.select("nvcc-path")
-    if len({event.values["nvcc_path"] for event in paths}) > 1 and failures:
-        message = (
-            f"nvcc is installed as {' and '.join(event.values['nvcc_path'] for event in paths)};"
-            " the build uses one."
-        )
-        yield Claim(
-            "toolkit-path-conflict",
-            Strength.REFUSED_PART,
-            message,
-            (*paths, *failures),
-            rivals=("toolkit-wrong-version",),
-        )
-    if len(releases) > 1 and failures:
-        message = (
-            f"nvcc is installed in releases {' and '.join(sorted(releases))}; the build uses one of"
-            " them."
-        )
-        rivals = ("toolkit-wrong-version",)
-        yield Claim(
-            "toolkit-path-conflict",
-            Strength.DERIVED,
-            message,
-            (*release_events, *failures),
-            rivals=rivals,
-        )
+    for signature, capture in (("nvcc-path", "nvcc_path"), ("nvcc-release", "nvcc")):
+        copies = {event.values[capture]: event for event in log.select(signature)}
+        if failures and len(copies) > 1:
+            yield conclude(
+                f"two-{signature}", *copies.values(), *failures, copies=" and ".join(copies)
+            )
 
 
 def _judge_unreachable_wheels(log: Log) -> Iterator[Claim]:
     """Read a CUDA wheel's library on torch's path beside facts that list that wheel."""
     for event in log.select("torch-preload-cuda"):
         stem = event.text.partition(".so")[0].rpartition("lib")[2]
-        wheel = next((name for name in log.packages if name.startswith(f"nvidia-{stem}-cu")), "")
-        if wheel:
-            message = (
-                f"{wheel} is installed where this interpreter does not search: torch finds no"
-                f" lib{stem} on its path."
-            )
-            yield Claim(
-                "cuda-wheel-not-found", Strength.DERIVED, message, (event,), rivals=("env-mixed",)
-            )
+        for wheel in log.packages:
+            if wheel.startswith(f"nvidia-{stem}-cu"):
+                yield conclude("unreached-wheel", event, wheel=wheel, stem=stem)
 
 
 def parse_cudnn_version(text: str) -> tuple[int, ...]:
@@ -609,69 +354,46 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
 
 
 def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
-    loaded = parse_cudnn_version(event.values["cudnn_loaded"])
-    required = parse_cudnn_version(event.values["cudnn_built"])
-    message = (
-        f"cuDNN {_format_version(loaded)} is loaded; the build was compiled with"
-        f" {_format_version(required)}."
+    loaded, required = (
+        parse_cudnn_version(event.values[name]) for name in ("cudnn_loaded", "cudnn_built")
     )
-    is_torch = event.signature == "torch-cudnn-version"
-    if is_torch and loaded < required:
-        message += " PyTorch includes its own cuDNN, so another copy comes first."
-        return Claim(
-            "cudnn-shadowed", Strength.NAMED_CAUSE, message, (event,), rivals=("cudnn-too-old",)
-        )
-    if loaded[:1] != required[:1]:
-        return Claim("cudnn-wrong-major", Strength.REFUSED_PART, message, (event,))
-    if loaded > required:
-        return Claim(
-            "cudnn-too-new",
-            Strength.NAMED_PART if is_torch else Strength.DECIDED,
-            message,
-            (event,),
-            rivals=("cudnn-shadowed",),
-        )
+    shown = {"loaded": ".".join(map(str, loaded)), "required": ".".join(map(str, required))}
+    pinning = _find_pinning_framework(log, event)
+    if event.signature == "torch-cudnn-version" and loaded < required:
+        name = "shadowed-cudnn-of-torch"
+    elif loaded[:1] != required[:1]:
+        name = "other-cudnn-loaded"
+    elif loaded > required:
+        name = "newer-cudnn"
+    else:
+        name = "shadowed-cudnn" if pinning else "older-cudnn"
+    return conclude(name, event, pinning=pinning, **shown)
+
+
+def _find_pinning_framework(log: Log, event: Event) -> str:
+    """Name the other framework whose own cuDNN may be loaded first."""
     framework = find_framework_of_message(event.signature)
-    pinning_framework = next(
-        (item for item in identities() if item.cuda.pins_cudnn and log.release_of(item)), None
-    )
-    if (
-        framework
-        and pinning_framework
-        and pinning_framework is not framework
-        and not framework.cuda.pins_cudnn
-    ):
-        message += (
-            f" {pinning_framework.title} in the same environment includes an older cuDNN; the first"
-            " one loaded wins."
-        )
-        return Claim(
-            "cudnn-shadowed", Strength.REFUSED_PART, message, (event,), rivals=("cudnn-too-old",)
-        )
-    return Claim(
-        "cudnn-too-old", Strength.NAMED_CAUSE, message, (event,), rivals=("cudnn-shadowed",)
-    )
+    if framework is None or framework.cuda.pins_cudnn:
+        return ""
+    others = (item.title for item in identities() if item.cuda.pins_cudnn and log.release_of(item))
+    return next(others, "")
 
 
-def _judge_nvcc(log: Log, event: Event) -> Claim:
-    nvcc = event.values.get("nvcc", "")
-    torch = event.values.get("torch_cuda") or log.first_value("torch_cuda")
-    found = f"CUDA {nvcc}" if nvcc else "the CUDA that nvcc belongs to"
-    message = (
-        f"The extension is compiled with {found}; PyTorch was built with {torch or 'another'}."
-    )
-    minor = event.values.get("minor")
-    installed = [line for line in log.cudas if line == torch]
-    if installed and not minor:
-        message += f" CUDA {torch} is also installed, but is not the one found."
-        return Claim("toolkit-path-conflict", Strength.NAMED_CAUSE, message, (event,))
-    return Claim(
-        "toolkit-wrong-version",
-        Strength.UNUSED_GPU if minor else Strength.NAMED_CAUSE,
-        message,
-        (event,),
-        "warning" if minor else "error",
-    )
+def _judge_nvcc(log: Log) -> Iterator[Claim]:
+    """Read a build that refuses its nvcc beside torch's own CUDA, which may be there too."""
+    for event in log.select("torch-cuda-mismatch", "apex-cuda-mismatch"):
+        nvcc = event.values.get("nvcc") or log.first_value("nvcc")
+        torch = event.values.get("torch_cuda") or log.first_value("torch_cuda")
+        name = "nvcc-of-other-cuda"
+        if event.values.get("minor"):
+            name = "nvcc-of-other-minor"
+        elif torch in log.cudas and torch != major_minor(nvcc):
+            name = "nvcc-of-torch-not-found"
+        if event.signature == "torch-cuda-mismatch" or name == "nvcc-of-torch-not-found":
+            found = "the CUDA that nvcc belongs to"
+            if nvcc:
+                found = f"CUDA {nvcc}"
+            yield conclude(name, event, found=found, torch=torch or "another")
 
 
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
@@ -682,188 +404,84 @@ def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
         row = date_symbol(named[1]) if named else None
         if row is None or named is None or (torch and row.unless and matches(torch, row.unless)):
             continue
-        message = (
-            f"A compiled extension was built for {row.built_for}: the torch here lacks {named[1]}."
-        )
+        name = "extension-of-other-torch"
         if torch and row.exported_by and matches(torch, row.exported_by):
-            message += f" torch {torch} has it: another copy of torch is imported."
-            yield Claim(
-                "env-mixed",
-                Strength.LIMIT_AND_VALUE,
-                message,
-                (event,),
-                rivals=("extension-build-mismatch",),
-            )
-        else:
-            yield Claim("extension-build-mismatch", Strength.NAMED_CAUSE, message, (event,))
-
-
-def _judge_apex(log: Log) -> Iterator[Claim]:
-    """Read a build that refuses its toolkit beside torch's own, which is installed too."""
-    torch_cuda = log.first_value("torch_cuda")
-    mismatches = log.select("apex-cuda-mismatch")
-    releases = {major_minor(value) for value in log.values("nvcc")}
-    if mismatches and torch_cuda in log.cudas and releases and torch_cuda not in releases:
-        nvcc = ", ".join(sorted(releases))
-        message = (
-            f"nvcc is from CUDA {nvcc}; torch was built with CUDA {torch_cuda}, which is also"
-            " installed."
-        )
-        yield Claim(
-            "toolkit-path-conflict",
-            Strength.NAMED_CAUSE,
-            message,
-            mismatches,
-            rivals=("toolkit-wrong-version",),
-        )
+            name = "other-torch-imported"
+        yield conclude(name, event, built_for=row.built_for, symbol=named[1], torch=torch)
 
 
 def _judge_nvjitlink(log: Log) -> Iterator[Claim]:
     """Read a symbol that libnvJitLink lacks beside an older wheel of it."""
-    wheel = next(
-        (
-            version
-            for name, version in log.packages.items()
-            if name.startswith("nvidia-nvjitlink-cu")
-        ),
-        "",
-    )
     for event in log.select("nvjitlink-symbol"):
         needed = event.values["nvjitlink"].replace("_", ".")
-        if wheel and parse_number(wheel)[:2] < parse_number(needed):
-            message = f"The wheel of nvJitLink is {wheel}; the other CUDA wheels need {needed}."
-            yield Claim(
-                "cuda-wheel-conflict",
-                Strength.LIMIT_AND_VALUE,
-                message,
-                (event,),
-                rivals=("toolkit-path-conflict",),
-            )
+        for name, wheel in log.packages.items():
+            is_older = parse_number(wheel)[:2] < parse_number(needed)
+            if name.startswith("nvidia-nvjitlink-cu") and is_older:
+                yield conclude("older-nvjitlink", event, wheel=wheel, needed=needed)
 
 
-def _format_version(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-NEW, OLD = "gpu-arch-too-new", "gpu-arch-too-old"
 _NO_CODE = (
-    "no-kernel-image",
-    "device-kernel-image-invalid",
-    "invalid-device-function",
-    "invalid-ptx",
-)
+    "no-kernel-image", "device-kernel-image-invalid", "invalid-device-function", "invalid-ptx",
+)  # fmt: skip
 _FAILED = (
-    "tf-blas-gemm",
-    "cublas-execution-failed",
-    "cudnn-execution-failed",
-    "dnn-library-not-found",
+    "tf-blas-gemm", "cublas-execution-failed", "cudnn-execution-failed", "dnn-library-not-found",
     "cufft-internal",
-)
+)  # fmt: skip
+_OF_EXTENSION = r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)"
 
 
 def architecture_claims(log: Log) -> Iterator[Claim]:
     """Say whether the GPU is too new or too old for what runs on it."""
     targets = _list_build_targets(log)
-    for event in log.select("torch-arch-mismatch"):
-        yield _judge_torch_mismatch(log, event, normalize_capability(event.values["sm"]), targets)
-    for event in log.select("torch-found-gpu-cc"):
-        low, high = log.first_value("cc_low"), log.first_value("cc_high")
-        cc = event.values["cc"]
-        if low:
-            finding = _compare_with_build(cc, [low, high])
-        elif log.has("torch-gpu-too-old") or _is_dropped(log, cc):
-            finding = OLD
-        else:
-            finding = NEW
-        yield Claim(
-            finding,
-            Strength.NAMED_PART,
-            f"{event.values['gpu']} has compute capability {cc}, which this build does not"
-            " support.",
-            (event,),
-        )
+    gpus, code = ", ".join(log.capabilities), ", ".join(targets)
+    for event in log.select("torch-arch-mismatch", "torch-found-gpu-cc"):
+        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
+        known = targets or log.values("cc_low")
+        is_old = _is_old(log, cc, known) or (log.has("torch-gpu-too-old") and not known)
+        name = "old-gpu-for-torch" if is_old else "new-gpu-for-torch"
+        gpu = event.values.get("gpu", "The GPU")
+        yield conclude(name, event, gpu=gpu, cc=cc, code=code)
     for event in log.select(*_NO_CODE):
-        yield _judge_missing_code(log, event, targets)
-    for event in log.select(*_FAILED):
-        if targets and any(
-            _compare_with_build(cc, targets) == NEW and not _is_covered(cc, targets)
-            for cc in log.capabilities
-        ):
-            message = (
-                f"The GPU ({', '.join(log.capabilities)}) is newer than the build ({targets[-1]})"
-                " supports."
-            )
-            yield Claim(NEW, Strength.MISSING_HERE, message, (event,))
-    yield from _judge_compilers(log)
-
-
-def _judge_torch_mismatch(log: Log, event: Event, cc: str, targets: list[str]) -> Claim:
-    if targets:
-        finding = _compare_with_build(cc, targets)
-    elif _is_dropped(log, cc):
-        finding = OLD
-    else:
-        finding = NEW
-    target_list = ""
-    if targets:
-        target_list = f"; this PyTorch contains code for {', '.join(targets)}"
-    gpu = event.values.get("gpu", "The GPU")
-    return Claim(
-        finding, Strength.REFUSED_PART, f"{gpu} has compute capability {cc}{target_list}.", (event,)
+        cuda, driver_cuda = _find_toolkit_beyond_driver(log) or ("", "")
+        name = _read_missing_code(log, event, targets, is_beyond_driver=bool(cuda))
+        yield conclude(name, event, gpus=gpus, code=code, cuda=cuda, driver_cuda=driver_cuda)
+    is_newer = targets and any(
+        not _is_old(log, cc, targets) and not _is_covered(cc, targets) for cc in log.capabilities
     )
+    for event in log.select(*_FAILED) if is_newer else ():
+        yield conclude("new-gpu-failed", event, gpus=gpus, newest=targets[-1])
+    for event in log.select("nvcc-unsupported-arch", "unknown-cuda-arch", "ptxas-gpu-name"):
+        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
+        if _is_dropped(log, cc):
+            yield conclude("old-gpu-for-toolkit", event, cc=cc)
+        elif event.signature != "ptxas-gpu-name":
+            yield conclude("new-gpu-for-toolkit", event, cc=cc)
 
 
-def _judge_missing_code(log: Log, event: Event, targets: list[str]) -> Claim:
-    reason = "The program contains no code for this GPU"
+def _is_old(log: Log, cc: str, targets: Sequence[str]) -> bool:
+    """Return whether a GPU is older, not newer, than what a build has code for."""
     if targets:
-        finding_ids = {_compare_with_build(cc, targets) for cc in log.capabilities}
-    else:
-        finding_ids = set()
-    is_dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
-    if re.search(
-        r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)",
-        event.text,
-    ):
-        message = (
-            f"{reason}: a compiled extension was built for other GPUs, or by another CUDA than"
-            " torch's."
-        )
-        return Claim("extension-build-mismatch", Strength.LIKELY, message, (event,), rivals=(NEW,))
-    newer = _find_toolkit_beyond_driver(log)
-    if newer:
-        message = (
-            f"{reason} that the driver loads: it was compiled by CUDA {newer[0]}, the driver offers"
-            f" CUDA {newer[1]}."
-        )
-        return Claim(
-            "driver-too-old", Strength.DERIVED, message, (event,), rivals=("ptxas-problem", NEW)
-        )
-    if (
-        len(finding_ids) == 1
-        and not is_dropped
-        and all(_is_covered(cc, targets) for cc in log.capabilities)
-    ):
-        message = (
-            f"{reason}, which the framework's build supports: a compiled extension was built for"
-            " other GPUs."
-        )
-        return Claim("extension-build-mismatch", Strength.LIKELY, message, (event,), rivals=(NEW,))
-    if len(finding_ids) == 1 and not (is_dropped and NEW in finding_ids):
-        message = (
-            f"{reason}: it has compute capability {', '.join(log.capabilities)}; built for"
-            f" {', '.join(targets)}."
-        )
-        return Claim(finding_ids.pop(), Strength.NAMED_PART, message, (event,))
-    if is_dropped:
-        return Claim(
-            OLD,
-            Strength.DERIVED,
-            f"{reason}, whose architecture was dropped.",
-            (event,),
-            rivals=(NEW,),
-        )
-    strength = Strength.DECIDED if log.capabilities else Strength.PROBABLE
-    return Claim(NEW, strength, f"{reason}.", (event,), rivals=(OLD, "extension-build-mismatch"))
+        return parse_number(cc) < parse_number(targets[0])
+    return _is_dropped(log, cc)
+
+
+def _read_missing_code(
+    log: Log, event: Event, targets: list[str], *, is_beyond_driver: bool
+) -> str:
+    capabilities = log.capabilities
+    kinds = {_is_old(log, cc, targets) for cc in capabilities if targets}
+    is_dropped = bool(capabilities) and all(_is_dropped(log, cc) for cc in capabilities)
+    is_covered = bool(kinds) and all(_is_covered(cc, targets) for cc in capabilities)
+    if not re.search(_OF_EXTENSION, event.text):
+        if is_beyond_driver:
+            return "code-beyond-driver"
+        if is_dropped and kinds != {True}:
+            return "dropped-gpu"
+        if kinds == {True}:
+            return "old-gpu-for-code"
+        if not is_covered:
+            return "new-gpu-for-code" if kinds == {False} else "gpu-without-code"
+    return "extension-for-other-gpus"
 
 
 def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
@@ -874,31 +492,6 @@ def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
     if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2]:
         return (log.cudas[0], driver_cuda)
     return None
-
-
-def _judge_compilers(log: Log) -> Iterator[Claim]:
-    for event in log.select("nvcc-unsupported-arch", "unknown-cuda-arch"):
-        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
-        finding = OLD if _is_dropped(log, cc) else NEW
-        verb = "no longer supports" if finding == OLD else "does not support yet"
-        yield Claim(
-            finding,
-            Strength.NAMED_CAUSE,
-            f"This CUDA Toolkit {verb} compute capability {cc}.",
-            (event,),
-        )
-    for event in log.select("ptxas-gpu-name"):
-        cc = normalize_capability(event.values["sm"])
-        if _is_dropped(log, cc):
-            yield Claim(
-                OLD,
-                Strength.NAMED_PART,
-                f"This ptxas no longer supports compute capability {cc}.",
-                (event,),
-            )
-        else:
-            message = f"ptxas is older than the GPU: it does not support compute capability {cc}."
-            yield Claim("ptxas-problem", Strength.NAMED_PART, message, (event,), rivals=(NEW,))
 
 
 def _list_build_targets(log: Log) -> list[str]:
@@ -942,10 +535,6 @@ def _find_compute_capabilities(log: Log, framework: Framework, name: str) -> tup
     # a build from the framework's own index holds other code than the row's
     toolkit = log.matrix.toolkit(cuda)
     return row.variants.get(cuda) or (toolkit.compute_capabilities if toolkit else ())
-
-
-def _compare_with_build(cc: str, targets: list[str]) -> str:
-    return OLD if parse_number(cc) < parse_number(targets[0]) else NEW
 
 
 def _is_covered(cc: str, targets: list[str]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from envcheck.explain.log import (
     FRAMEWORKS,
     Claim,
     Log,
-    Strength,
+    conclude,
     find_framework_of_message,
     is_framework_module,
     parse_number,
@@ -27,7 +28,7 @@ PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "framework-package-removed", "glibc-too-old",
 )  # fmt: skip
 REFUSALS = (PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC)  # what lets pip find nothing to install
-_RIVALS = (BITS, PIP, PLATFORM, GLIBC)
+_NEVER_BUILT = ("aarch64", "arm64")  # processors for which no withdrawn distribution had a wheel
 
 
 def pip_claims(log: Log) -> Iterator[Claim]:
@@ -36,122 +37,59 @@ def pip_claims(log: Log) -> Iterator[Claim]:
     for event in log.select("pip-from-versions", "pip-no-distribution"):
         by_requirement.setdefault(event.values["requirement"].rstrip(".,:;"), []).append(event)
     for requirement, events in by_requirement.items():
-        claim = _judge_requirement(log, requirement, tuple(events))
-        if claim:
-            yield claim
+        name = _read_requirement(log, requirement, events)
+        newest = "".join(_list_offered(events)[-1:])
+        stated = {"requirement": requirement, "newest": newest, "python": log.python}
+        if name:
+            yield conclude(name, *events, **stated)
     for event in log.select("wrong-wheel-tag"):
         yield _judge_wheel(log, event)
     for event in log.select("pip-extra-missing"):
-        yield _judge_extra(log, event)
+        name = "extra-missing"
+        if log.os in ("windows", "darwin") and "cu" in event.values["extra"]:
+            name = "extra-of-linux"
+        yield conclude(name, event)
 
 
-def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None:
+def _read_requirement(log: Log, text: str, events: list[Event]) -> str:
+    """Name why pip finds nothing for a requirement; "" where the rules say it."""
     asked = find_requirement(text)
     if asked is None:
-        return None
+        return ""
     name, specifier = asked.name, asked.specifier
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
-        return _judge_other_package(name, text, events)
+        is_of_linux = re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name)
+        return "cuda-wheel-of-linux" if is_of_linux else "no-file-of-package"
     if "+" in specifier and any(item.plugins and item.owns(name) for item in FRAMEWORKS):
-        return _judge_linked_wheel(log, text, events)
+        # a page that the framework once linked to, with wheels for Linux alone, is gone
+        return "labelled-wheel-of-linux" if log.os in ("windows", "darwin") else "labelled-wheel"
     rows = list_matching_releases(log, framework, name, specifier)
-    if removed and (not rows or _is_after_last(specifier, removed.last_versions.values())):
-        if specifier or _parse_listed_releases(events) or not _is_never_built(log):
-            return None  # the rules say that it was withdrawn
-        message = f"{text} never had a wheel for this platform."
-        return Claim(PLATFORM, Strength.NAMED_PART, message, events, rivals=(REMOVED, PYTHON))
-    return _judge_obstacle(log, text, rows, events)
+    if not removed or (rows and not _is_after_last(specifier, removed.last_versions.values())):
+        return _read_obstacle(log, text, rows, events)
+    is_never_built = log.os == "darwin" or log.architecture in _NEVER_BUILT
+    if specifier or _list_offered(events) or not is_never_built:
+        return ""  # the rules say that it was withdrawn
+    return "never-built"
 
 
-def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
-    """Judge a wheel with a label, of a page that a framework once linked to.
-
-    For Linux alone, and gone.
-    """
-    if log.os in ("windows", "darwin"):
-        return Claim(
-            PLATFORM,
-            Strength.DERIVED,
-            f"{text} was built for Linux only.",
-            events,
-            rivals=(REMOVED,),
-        )
-    return Claim(
-        REMOVED,
-        Strength.NOT_FOUND,
-        f"Wheels such as {text} are no longer offered under that name.",
-        events,
-    )
-
-
-def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Claim:
-    if re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
-        message = f"{name} has no file for this platform: the CUDA wheels are for Linux only."
-        return Claim(
-            PLATFORM, Strength.USUAL, message, events, rivals=("framework-cuda-extra-missing",)
-        )
-    return Claim(
-        "dependency-conflict",
-        Strength.SIDE_EFFECT,
-        f"pip finds no compatible file of {text}.",
-        events,
-        rivals=(PYTHON,),
-    )
-
-
-def _is_never_built(log: Log) -> bool:
-    """Return whether this is a platform for which no withdrawn distribution had a wheel."""
-    return log.os == "darwin" or log.architecture in ("aarch64", "arm64")
-
-
-def _judge_obstacle(
-    log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]
-) -> Claim:
-    """Judge by the Python that the log names, else by what pip listed.
+def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: list[Event]) -> str:
+    """Name what the log tells: the Python, what pip lists, its own release.
 
     The rest the rules say of the machine.
     """
     if log.python and rows and not any(log.python in row.pythons for row in rows):
-        return Claim(
-            PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events
-        )
-    listed, required_pip = _parse_listed_releases(events), _find_required_pip(rows)
-    pip = log.facts.python.pip_version.value or log.first_value("pip")
-    # of a known one the rules judge
-    glibc = log.facts.host.libc_version.value or log.first_value("glibc")
-    is_left = log.python and pip and not glibc and log.os == "linux"
-    if is_left and required_pip and not _is_older(pip, required_pip):
-        message = (
-            f"Python {log.python} and pip {pip} accept the wheels of {text}, so the system is too"
-            " old for them."
-        )
-        return Claim(GLIBC, Strength.NOT_FOUND, message, events, rivals=(PLATFORM, PYTHON))
-    if listed:
-        return _judge_pip_listing(text, rows, listed, events)
-    return _judge_pip_message(log, text, required_pip, events)
-
-
-def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Event, ...]) -> Claim:
-    """Judge where pip lists nothing.
-
-    pip 19.1 and newer write ERROR first; without that, this pip may be too old.
-    """
-    is_old_format = (
-        required_pip
-        and log.os != "windows"
-        and not any("prefix" in event.values for event in events)
-    )
-    if (
-        is_old_format
-        and names_release(text)
-        and not _is_older(required_pip, system_packages().pip.oldest_in_use)
-    ):
-        message = f"This pip is old; the wheels of {text} need pip {required_pip}."
-        return Claim(PIP, Strength.USUAL, message, events, rivals=(PYTHON,))
-    message = f"No wheel of {text} fits this Python, this system and this pip."
-    return Claim(PYTHON, Strength.USUAL, message, events, rivals=_RIVALS)
+        return "no-wheel-for-python"
+    if _list_offered(events):
+        return "newer-not-offered"
+    required_pip = _find_required_pip(rows)
+    # pip 19.1 and newer write ERROR first; without that, this pip may be too old
+    is_old_format = not any("prefix" in event.values for event in events)
+    if required_pip and is_old_format and log.os != "windows" and names_release(text):
+        oldest = system_packages().pip.oldest_in_use
+        return "nothing-fits" if _is_older(required_pip, oldest) else "old-pip"
+    return "nothing-fits"
 
 
 _MACHINES = ("x86_64", "aarch64", "arm64")
@@ -162,46 +100,11 @@ def names_release(text: str) -> bool:
     return any(sign in text for sign in "=<>~")
 
 
-def _parse_listed_releases(events: Iterable[Event]) -> list[str]:
-    versions = next(
-        (event.values["versions"] for event in events if event.values.get("versions")), ""
-    )
-    return [item.strip() for item in versions.split(",") if re.match(r"\s*\d", item)]
-
-
-def _judge_pip_listing(
-    text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]
-) -> Claim:
-    """Judge by the releases pip did list.
-
-    None as new as the one asked means an older pip or a newer Python.
-    """
-    from packaging.version import InvalidVersion, Version
-
-    def version(item: str) -> Version:
-        try:
-            return Version(item)
-        except InvalidVersion:
-            return Version("0")
-
-    newest = max(map(version, listed))
-    required = max((version(row.version) for row in rows), default=None)
-    summary = f"pip lists {listed[-1]} as the newest release it can use"
-    if (
-        required is not None
-        and newest < required
-        and required.major == newest.major
-        and _find_required_pip(rows)
-    ):
-        message = f"{summary}; {text} exists for newer Pythons, or for a newer pip."
-        return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(PIP, GLIBC))
-    return Claim(
-        PYTHON,
-        Strength.LIKELY,
-        f"{summary}: {text} was not built for this Python.",
-        events,
-        rivals=(BITS, PIP),
-    )
+def _list_offered(events: Iterable[Event]) -> list[str]:
+    """List the releases that pip says it can use, the newest last."""
+    texts = [event.values.get("versions", "") for event in events]
+    listed = next(filter(None, texts), "").split(",")
+    return [item.strip() for item in listed if re.match(r"\s*\d", item)]
 
 
 def list_matching_releases(
@@ -243,78 +146,30 @@ def _is_older(version: str, other: str) -> bool:
 
 
 def _judge_wheel(log: Log, event: Event) -> Claim:
-    wheel = event.values["wheel"]
-    match = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
+    """Compare the tags of a wheel that pip refuses with what is stated of the machine."""
+    match = re.search(r"-cp(\d)(\d+)\w*-\w+-([\w.]+)\.whl$", event.values["wheel"])
     if match is None:
-        return Claim(
-            PYTHON,
-            Strength.DECIDED,
-            f"The tags of {wheel} do not fit this Python or platform.",
-            (event,),
-        )
-    python = f"{match.group(2)}.{match.group(3)}"
-    machine = log.architecture
-    other_machines = [
-        name
-        for name in _MACHINES
-        if match.group(4).endswith(name) and machine in _MACHINES and machine != name
-    ]
-    if other_machines:
-        message = f"{wheel} is for {other_machines[0]}, this machine is {machine}."
-        return Claim("python-wrong-arch", Strength.NAMED_PART, message, (event,))
+        return conclude("wheel-does-not-fit", event)
+    python, tags = f"{match[1]}.{match[2]}", match[3]
+    target = next((name for name in _MACHINES if tags.endswith(name)), "")
     glibc = log.facts.host.libc_version.value or log.first_value("glibc")
-    floor = lowest_glibc(match.group(4).split("."))
-    if glibc and floor and _is_older(glibc, floor):
-        message = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."
-        return Claim(GLIBC, Strength.NAMED_PART, message, (event,), rivals=(PIP,))
-    if log.python == python and "manylinux" in match.group(4):
-        return Claim(
-            PIP,
-            Strength.NAMED_PLACE,
-            f"The Python fits {wheel}, but this pip does not know its platform tag.",
-            (event,),
-        )
-    message = f"{wheel} is for Python {python}" + (
-        f", this is {log.python}." if log.python else ", not for this one."
-    )
-    return Claim(
-        PYTHON, Strength.MISSING_HERE, message, (event,), rivals=(PIP, "python-wrong-arch")
-    )
+    floor = lowest_glibc(tags.split("."))
+    name = "wheel-for-python"
+    if target and log.architecture in _MACHINES and log.architecture != target:
+        name = "wheel-for-machine"
+    elif glibc and floor and _is_older(glibc, floor):
+        name = "wheel-for-glibc"
+    elif log.python == python and "manylinux" in tags:
+        name = "wheel-unknown-to-pip"
+    here = {"machine": log.architecture, "glibc": glibc, "here": log.python}
+    return conclude(name, event, python=python, target=target, floor=floor or "", **here)
 
 
-def _judge_extra(log: Log, event: Event) -> Claim:
-    name, version, extra = (event.values[key] for key in ("package", "version", "extra"))
-    message = f"{name} {version} has no extra named {extra}, so pip installed no CUDA libraries."
-    if log.os in ("windows", "darwin") and "cu" in extra:
-        return Claim(
-            PLATFORM,
-            Strength.MISSING_HERE,
-            message,
-            (event,),
-            rivals=("framework-cuda-extra-missing",),
-        )
-    return Claim(
-        "framework-cuda-extra-missing", Strength.LIKELY, message, (event,), rivals=(PLATFORM,)
-    )
-
-
-SHADOW = "local-module-shadowing"
 _INSTALLED = (
-    "site-packages",
-    "dist-packages",
-    "/lib/python",
-    "\\Lib\\",
-    "\\lib\\",
-    "<frozen",
-    "/work/",
-)
-_ATTRIBUTES = (
-    "tf1-code-on-tf2",
-    "torch-attribute",
-    "jax-attribute",
-    "partially-initialized",
-    "unknown-location",
-)
+    "site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen", "/work/",
+)  # fmt: skip
+_PARTIAL = ("partially-initialized", "unknown-location")
+_ATTRIBUTES = ("tf1-code-on-tf2", "torch-attribute", "jax-attribute", *_PARTIAL)
 _DEPENDENCIES = (
     "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray",
     "protobuf-descriptors", "protobuf-other", "h5py-decode", "import-name-missing",
@@ -326,10 +181,14 @@ def python_claims(log: Log) -> Iterator[Claim]:
     """Say what imports and attributes that fail mean."""
     yield from _judge_shadowing(log)
     yield from _judge_mixed_environment(log)
-    yield from _judge_windows(log)
+    for event in log.select("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
+        name = _read_dll(event)
+        if name:
+            yield conclude(name, event)
+    for event in log.select("win-error-loading"):
+        yield conclude(_read_library_of_windows(event), event)
     yield from _judge_builds(log)
     yield from _judge_emulation(log)
-    yield from _judge_bitsandbytes(log)
 
 
 def is_users_file(path: str) -> bool:
@@ -340,32 +199,18 @@ def is_users_file(path: str) -> bool:
 def _judge_two_releases(log: Log) -> Iterator[Claim]:
     """Tell that the framework which is imported is not the one that pip or conda lists."""
     for item in FRAMEWORKS:
-        list_events = [
-            event
+        listed = {
+            _parse_public_version(event.values["version"]): event
             for event in log.select(f"pip-list-{item.name}")
             if event.values["package"] in item.logs.packages
-        ]
-        imports = [
-            pair
-            for pair in log.find_captures(item.name)
-            if pair[0].signature.startswith("answered-")
-        ]
-        releases = {_parse_public_version(event.values["version"]) for event in list_events}
-        for event, version_imported in imports if list_events else ():
-            if _parse_public_version(version_imported) in releases:
-                continue
-            version = list_events[0].values["version"]
-            message = (
-                f"{item.name} {version} is listed, and {item.name} {version_imported} is imported,"
-                " another copy."
-            )
-            yield Claim(
-                "env-mixed",
-                Strength.DERIVED,
-                message,
-                (event, *list_events),
-                rivals=("framework-duplicate-dists",),
-            )
+        }
+        for event, imported in log.find_captures(item.name) if listed else ():
+            is_answer = event.signature.startswith("answered-")
+            if is_answer and _parse_public_version(imported) not in listed:
+                events = (event, *listed.values())
+                version = events[1].values["version"]
+                shown = {"framework": item.name, "version": version, "imported": imported}
+                yield conclude("other-copy-imported", *events, **shown)
 
 
 def _parse_public_version(version: str) -> tuple[int, ...]:
@@ -373,41 +218,23 @@ def _parse_public_version(version: str) -> tuple[int, ...]:
 
 
 def _judge_shadowing(log: Log) -> Iterator[Claim]:
+    frames = log.select("shadowing-traceback")
     files = {
-        row["module"]: event
-        for event in log.select("shadowing-traceback")
-        for row in (event.values,)
-        if is_users_file(row["path"])
+        event.values["module"]: event for event in frames if is_users_file(event.values["path"])
     }
     for event in log.select("import-from-user-file"):
         row = event.values
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
-            message = f"The user's file {row['path']} is imported instead of {row['module']}."
-            yield Claim(SHADOW, Strength.LIMIT_AND_VALUE, message, (event,))
+            yield conclude("users-file-imported", event)
         elif _is_users_folder(row["module"], row["path"]):
-            message = f"The user's folder {row['path']} has the name of the module {row['module']}."
-            yield Claim(
-                SHADOW, Strength.MISSING_HERE, message, (event,), rivals=("dependency-conflict",)
-            )
+            yield conclude("users-folder-imported", event)
     for event in log.select(*_ATTRIBUTES):
         module = _find_module(event)
         if module in files:
-            message = (
-                f"The user's file {files[module].values['path']} has the name of the module"
-                f" {module}."
-            )
-            yield Claim(SHADOW, Strength.REFUSED_PART, message, (event, files[module]))
-        elif event.signature in ("partially-initialized", "unknown-location"):
-            yield from _judge_partial_module(event, module)
+            path = files[module].values["path"]
+            yield conclude("users-file-named-so", event, files[module], path=path, module=module)
         else:
-            message = f"The code and the installed {module} are of different releases."
-            yield Claim(
-                "dependency-conflict",
-                Strength.FAILED_PART,
-                message,
-                (event,),
-                rivals=(SHADOW, "program-error"),
-            )
+            yield conclude(_read_attribute(event, module), event, module=module)
 
 
 def _is_users_folder(module: str, path: str) -> bool:
@@ -423,48 +250,27 @@ def _find_module(event: Event) -> str:
     return (match.group(1) or match.group(2)) if match else ""
 
 
-def _judge_partial_module(event: Event, module: str) -> Iterator[Claim]:
+def _read_attribute(event: Event, module: str) -> str:
+    """Name what it means that a module lacks a name, where no file of the user's explains it."""
+    if event.signature not in _PARTIAL:
+        return "code-for-other-release"
     if event.signature == "unknown-location":
-        message = (
-            f"The folder of {module} exists without its package: the installation is broken or"
-            " mixed."
-        )
-        yield Claim("env-mixed", Strength.DECIDED, message, (event,), rivals=(SHADOW,))
-    elif is_framework_module(module) or module in ("keras", "numpy"):
-        message = (
-            f"The module {module} imports itself, which happens when a user's file has its name."
-        )
-        yield Claim(SHADOW, Strength.USUAL, message, (event,), rivals=("env-mixed",))
-    elif module in ("torchvision", "torchaudio"):
-        message = (
-            f"{module} cannot load its own compiled part: it was built for another release of"
-            " torch."
-        )
-        yield Claim("extension-build-mismatch", Strength.USUAL, message, (event,), rivals=(SHADOW,))
-    else:
-        yield Claim(
-            "dependency-conflict",
-            Strength.FAILED_CALL,
-            f"{module} does not fit the other packages.",
-            (event,),
-        )
+        return "folder-without-package"
+    if is_framework_module(module) or module in ("keras", "numpy"):
+        return "module-imports-itself"
+    if module in ("torchvision", "torchaudio"):
+        return "companion-for-other-torch"
+    return "module-does-not-fit"
 
 
 def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
-    for event in log.select("module-missing"):
-        pip_events = log.select("pip-satisfied")
-        if pip_events:
-            message = (
-                "pip installed the package, but this Python does not find it: pip belongs to"
-                " another Python."
-            )
-            yield Claim("env-mixed", Strength.MISSING_HERE, message, (event, *pip_events))
+    pip_events = log.select("pip-satisfied")
+    for event in log.select("module-missing") if pip_events else ():
+        yield conclude("pip-of-other-python", event, *pip_events)
     yield from _judge_two_releases(log)
     user_site = log.select("user-site-path")
-    if user_site and log.select("conda-path"):
-        for event in log.select(*_DEPENDENCIES):
-            message = "Packages of the user site (~/.local) are imported into a conda environment."
-            yield Claim("env-mixed", Strength.BOTH_VALUES, message, (event, user_site[0]))
+    for event in log.select(*_DEPENDENCIES) if user_site and log.has("conda-path") else ():
+        yield conclude("user-site-in-conda", event, user_site[0])
     yield from _judge_cuda_wheels(log)
 
 
@@ -472,142 +278,58 @@ def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
     """Say which nvidia-* wheels cannot both be right."""
     for event in log.select("pip-resolver-conflict"):
         if re.match(r"nvidia-[a-z-]+-cu\d+$", event.values.get("package", "")):
-            message = f"Two packages ask for different releases of {event.values['package']}."
-            yield Claim(
-                "cuda-wheel-conflict",
-                Strength.LIKELY,
-                message,
-                (event,),
-                rivals=("dependency-conflict",),
-            )
-    majors: dict[str, set[str]] = {}
-    for name in log.packages:
-        match = re.match(r"(nvidia-[a-z-]+)-cu(\d+)$", name)
-        if match:
-            majors.setdefault(match.group(1), set()).add(match.group(2))
-    duplicates = [name for name, numbers in majors.items() if len(numbers) > 1]
-    if duplicates:
-        message = f"{duplicates[0]} is installed for two CUDA majors; both write into one folder."
+            yield conclude("cuda-wheel-asked-twice", event)
+    wheels = filter(None, (re.match(r"(nvidia-[a-z-]+)-cu\d+$", name) for name in log.packages))
+    counts = Counter(match[1] for match in wheels)
+    wheel = next((name for name, count in counts.items() if count > 1), "")
+    if wheel:
         events = log.select("nccl-symbol", "cudnn-symbol", "nvjitlink-symbol", "pip-list-nvidia")
-        yield Claim(
-            "cuda-wheel-conflict",
-            (
-                Strength.LIMIT_AND_VALUE
-                if len(events) > 2 or log.has("nccl-symbol")
-                else Strength.OPEN
-            ),
-            message,
-            events,
-        )
+        name = "cuda-wheel-of-two-majors"
+        if len(events) > 2 or log.has("nccl-symbol"):
+            name = "cuda-wheels-of-two-majors"
+        yield conclude(name, *events, wheel=wheel)
 
 
-def _judge_windows(log: Log) -> Iterator[Claim]:
-    for event in log.select("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
-        reason = event.values.get("reason", "") + event.values.get("code", "")
-        if "-1073741795" in reason or "3221225501" in reason:
-            yield Claim(
-                "cpu-missing-avx",
-                Strength.NAMED_PART,
-                "The processor lacks an instruction of the DLL.",
-                (event,),
-            )
-        elif "initialization routine failed" in reason and "module" not in event.values:
-            message = "The DLL could not start, which happens on a processor without AVX."
-            yield Claim(
-                "cpu-missing-avx",
-                Strength.PROBABLE,
-                message,
-                (event,),
-                rivals=("msvc-runtime-missing",),
-            )
-        elif _is_framework_dll(event):
-            message = (
-                "A DLL that the framework needs is missing: the Visual C++ runtime, or a CUDA"
-                " library."
-            )
-            yield Claim(
-                "msvc-runtime-missing",
-                Strength.PROBABLE,
-                message,
-                (event,),
-                rivals=("toolkit-missing", "cpu-missing-avx"),
-            )
-    for event in log.select("win-error-loading"):
-        library = event.values["library"]
-        if event.values["code"] == "127" and re.search(
-            r"torch(?:audio|vision|text)", event.values["path"]
-        ):
-            message = f"{library} was built for another release of torch than is installed."
-            yield Claim(
-                "extension-build-mismatch",
-                Strength.DERIVED,
-                message,
-                (event,),
-                rivals=("dependency-conflict",),
-            )
-            continue
-        finding = "msvc-runtime-missing"
-        if re.match(r"cu|nv", library) and "nvrtc" not in library:
-            finding = "toolkit-missing"
-        message = (
-            f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or"
-            " OpenMP runtime."
-        )
-        yield Claim(finding, Strength.NOT_FOUND, message, (event,), rivals=("dependency-conflict",))
+def _read_dll(event: Event) -> str:
+    """Name why Windows loads no DLL of a framework; "" for another module."""
+    reason, module = (event.values.get(name, "") for name in ("reason", "module"))
+    if re.search(r"-1073741795|3221225501", reason + event.values.get("code", "")):
+        return "cpu-lacks-instruction"
+    if "initialization routine failed" in reason and not module:
+        return "dll-does-not-start"
+    is_frameworks = not module or "pywrap" in module or module == "_C"
+    if is_frameworks or event.signature != "win-dll-load-failed" or is_framework_module(module):
+        return "dll-lacks-another"
+    return ""
 
 
-def _is_framework_dll(event: Event) -> bool:
-    module = event.values.get("module", "")
-    if event.signature != "win-dll-load-failed" or not module:
-        return True
-    return "pywrap" in module or module == "_C" or is_framework_module(module)
+def _read_library_of_windows(event: Event) -> str:
+    library, path = event.values["library"], event.values["path"]
+    if event.values["code"] == "127" and re.search(r"torch(?:audio|vision|text)", path):
+        return "companion-dll"
+    is_of_cuda = re.match(r"cu|nv", library) and "nvrtc" not in library
+    return "cuda-dll-not-loaded" if is_of_cuda else "dll-not-loaded"
 
 
 def _judge_builds(log: Log) -> Iterator[Claim]:
-    cpu_builds = log.select(
+    for event in log.select(
         "tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda"
-    )
-    for event in cpu_builds if log.os == "windows" else ():
+    ):
         framework = find_framework_of_message(event.signature)
-        last_release = ""
-        if framework:
-            last_release = find_last_gpu_release(log.matrix, framework.name, "win_amd64")
-        release = log.release_of(framework) if framework else ""
-        if (
-            not framework
-            or not last_release
-            or (release and parse_number(release)[:2] <= parse_number(last_release)[:2])
-        ):
+        if framework is None or log.os != "windows":
             continue
-        message = (
-            f"{framework.title}'s builds for Windows have no CUDA after"
-            f" {major_minor(last_release)}."
-        )
-        yield Claim(
-            "platform-no-gpu-wheel",
-            Strength.LIMIT_AND_VALUE,
-            message,
-            (event,),
-            rivals=("framework-cpu-build",),
-        )
-    if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:
-        events = log.select("tf-built-with-cuda-asked")
-        message = "The log queries whether TensorFlow has CUDA, and no GPU is used."
-        yield Claim(
-            "platform-no-gpu-wheel" if log.os == "windows" else "framework-cpu-build",
-            Strength.SIDE_EFFECT,
-            message,
-            events,
-        )
+        last = find_last_gpu_release(log.matrix, framework.name, "win_amd64")
+        release = parse_number(log.release_of(framework))[:2]
+        if last and not (release and release <= parse_number(last)[:2]):
+            last = major_minor(last)
+            yield conclude("no-cuda-on-windows", event, framework=framework.title, last=last)
+    asked = log.select("tf-built-with-cuda-asked")
+    if asked and log.os != "linux" and not log.is_healthy:
+        name = "cuda-asked-on-windows" if log.os == "windows" else "cuda-asked"
+        yield conclude(name, *asked)
     for event in log.select("module-missing-other"):
-        if is_framework_module(event.values["missing_module"].split(".")[0]):
-            continue
-        yield Claim(
-            "dependency-conflict",
-            Strength.AFTERMATH,
-            f"{event.values['missing_module']} is not installed.",
-            (event,),
-        )
+        if not is_framework_module(event.values["missing_module"].split(".")[0]):
+            yield conclude("other-module-missing", event)
 
 
 _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
@@ -615,29 +337,7 @@ _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "s
 
 def _judge_emulation(log: Log) -> Iterator[Claim]:
     """Tell an emulated program from a processor that lacks an instruction."""
-    emulation_events = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
+    signs = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
     crashes = log.select(*_CRASHES)
-    if emulation_events and crashes:
-        message = (
-            "The program is for another architecture than the machine, and the emulation lacks"
-            " instructions."
-        )
-        yield Claim(
-            "python-wrong-arch",
-            Strength.EMULATED,
-            message,
-            (*emulation_events, *crashes),
-            rivals=("cpu-missing-avx",),
-        )
-
-
-def _judge_bitsandbytes(log: Log) -> Iterator[Claim]:
-    for event in log.select("bnb-setup-failed"):
-        message = "bitsandbytes has no library for the CUDA that it found."
-        yield Claim(
-            "extension-build-mismatch",
-            Strength.PROBABLE,
-            message,
-            (event,),
-            rivals=("toolkit-path-conflict",),
-        )
+    if signs and crashes:
+        yield conclude("emulated", *signs, *crashes)

@@ -60,6 +60,18 @@ class Event:
 
 
 @dataclass
+class Conclusion:
+    """What messages mean beside what else their log states; a `reasons_` module draws it."""
+
+    name: str
+    finding: str
+    strength: str  # a kind of evidence, as a signature's
+    meaning: str  # one sentence or two; {names} stand for captures and for what was worked out
+    rivals: tuple[str, ...] = ()
+    severity: str = "error"
+
+
+@dataclass
 class Rivals:
     """Two groups of causes that one message may have, and how to tell them apart."""
 
@@ -79,6 +91,7 @@ class SignatureTable:
     # signature that claims lines of other causes, too -> why that is right
     overlaps: Mapping[str, str]
     driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
+    conclusions: tuple[Conclusion, ...]
 
 
 def load_signatures() -> tuple[Signature, ...]:
@@ -117,6 +130,12 @@ def load_overlaps() -> Mapping[str, str]:
 def load_driver_errors() -> Mapping[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
     return _load_table().driver_errors
+
+
+@lru_cache(maxsize=1)
+def conclusions_by_name() -> dict[str, Conclusion]:
+    """Map the names of what messages mean together to the rows."""
+    return {item.name: item for item in _load_table().conclusions}
 
 
 def _load_table() -> SignatureTable:

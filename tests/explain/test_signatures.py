@@ -8,10 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import fastjsonschema
+import pytest
 
+from envcheck.explain import log
+from envcheck.explain.log import Strength
 from envcheck.explain.signatures import (
+    Conclusion,
     Signature,
     compile_pattern,
+    conclusions_by_name,
     load_driver_errors,
     load_rivals,
     load_signatures,
@@ -49,6 +54,13 @@ def complaints(item: Signature) -> Iterator[str]:
         yield "a fragment stands twice, or an empty line matches"
     if bool(item.strength) != (item.role in ("cause", "symptom")):
         yield "the strength does not fit the role"
+
+
+def test_every_conclusion_is_sound() -> None:
+    rows = conclusions_by_name().values()
+    named = {name for item in rows for name in (item.finding, *item.rivals)}
+    assert named <= set(catalogue())
+    assert all(item.meaning.endswith(".") and Strength.named(item.strength) for item in rows)
 
 
 def test_the_same_text_never_decides_two_ways() -> None:
@@ -96,6 +108,41 @@ def test_every_signature_fires_in_a_case() -> None:
     healthy = (FOLDER / "healthy.txt").read_text(encoding="utf-8")
     fired |= {event.signature for event in judge_text(healthy).events}
     assert {item.name for item in ALL} - fired == set()
+
+
+# What no stored log shows: each draws a conclusion of its own.
+NOT_IN_A_CASE = (
+    "torch 2.1.2+cu121\nCould not load library libnvrtc.so.12. Error: libnvrtc.so.12: cannot open shared object file",
+    "ImportError: libc10.so: cannot open shared object file: No such file or directory",
+    "ImportError: libstdc++.so.6: cannot open shared object file: No such file or directory",
+    "from torch._C import *\nImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+    "AttributeError: partially initialized module 'wandb' has no attribute 'init'",
+    "ERROR: Could not find a version that satisfies the requirement left-pad==9 (from versions: none)",
+    "UserWarning: The detected CUDA version (11.4) has a minor version mismatch with the version",
+    "Could not find cuda drivers on your machine, GPU will not be used.",
+    "I external/local_xla/xla/tsl/cuda/cudart_stub.cc:32] Could not find cuda drivers on your machine",
+    "[pip3] torch==2.8.0\nImportError: x.so: undefined symbol: _ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib",
+    "ERROR: torch.whl is not a supported wheel on this platform.",
+)
+
+
+def test_every_conclusion_is_drawn_in_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.cases.judged import FOLDER, judge, judge_text, read_cases
+
+    rows, drawn = conclusions_by_name(), set()
+
+    class Rows(dict[str, Conclusion]):
+        def __getitem__(self, name: str) -> Conclusion:
+            drawn.add(name)
+            return rows[name]
+
+    monkeypatch.setattr(log, "conclusions_by_name", Rows)
+    for name in ("reported", "composed", "unseen"):
+        for case in read_cases(FOLDER / f"{name}.jsonl"):
+            judge(case)
+    for text in NOT_IN_A_CASE:
+        judge_text(text)
+    assert set(rows) - drawn == set()
 
 
 def test_every_finding_that_a_log_can_show_has_a_message() -> None:

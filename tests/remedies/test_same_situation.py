@@ -11,7 +11,12 @@ import pytest
 from envcheck.diagnosis import diagnose
 from envcheck.explain.facts import build_context, state_facts
 from envcheck.explain.log import Log, Strength
-from envcheck.explain.signatures import load_driver_errors, load_signatures, signatures_by_name
+from envcheck.explain.signatures import (
+    conclusions_by_name,
+    load_driver_errors,
+    load_signatures,
+    signatures_by_name,
+)
 from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report
 from envcheck.rules import RULES, catalogue
 from tests.cases.case_facts import matrix
@@ -63,8 +68,10 @@ def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None
 
 
 def ids_of_logs() -> set[str]:
-    """List the findings that a signature, a driver's error or a reason names."""
+    """List the findings that a signature, a driver's error or what messages mean together names."""
     named = {item.finding for item in load_signatures() if item.role in ("cause", "symptom")}
+    named |= {item.finding for item in conclusions_by_name().values()}
+    named |= set(load_driver_errors().values())
     reasons = [
         module
         for module in modules().values()
@@ -77,9 +84,7 @@ def ids_of_logs() -> set[str]:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant)
     }
-    return {
-        name for name in catalogue() if name in named | set(load_driver_errors().values()) | texts
-    }
+    return {name for name in catalogue() if name in named | texts}
 
 
 @cache
