@@ -10,7 +10,14 @@ from urllib.parse import unquote, urlsplit
 
 # Hosts that pages may link to. A new one is added here by whoever links to it.
 HOSTS = frozenset(
-    {"arxiv.org", "cli.github.com", "keepachangelog.com", "modelcontextprotocol.io", "semver.org"}
+    {
+        "arxiv.org",
+        "cli.github.com",
+        "keepachangelog.com",
+        "modelcontextprotocol.io",
+        "peps.python.org",
+        "semver.org",
+    }
 )
 FOREIGN = re.compile(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//")
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}

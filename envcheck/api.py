@@ -23,6 +23,7 @@ from envcheck.actions.extras import MissingExtraError
 from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
 from envcheck.model import (
     COMPATIBLE,
+    INCOMPATIBLE,
     SCHEMA_VERSION,
     UNDETERMINED,
     CodecError,
@@ -312,19 +313,55 @@ class PlanResult(Result):
 
         return render_plan_json(self.plan, self.verdict)
 
-    def render(self, form: str, *, verbose: bool = False) -> str:
+    def render(self, form: str, *, verbose: bool = False, cpu: PlanResult | None = None) -> str:
         """Return the plan in any answer's format, or as a script or a file that builds it.
 
-        These are requirements, dockerfile and environment-yml.
+        These are requirements, dockerfile, environment-yml and uv. `cpu` is a plan of the same
+        releases for the CPU, which uv's settings hold beside it.
         """
         from envcheck.render.plan import FILES, render_file
 
         if form not in FILES:
             return super().render(form)
         try:
-            return render_file(self.plan, form, verbose=verbose)
+            return render_file(self.plan, form, verbose=verbose, cpu=cpu.plan if cpu else None)
         except ValueError as error:
             raise UserError(f"--format {form}: {error}") from None
+
+    @property
+    def cpu_requirements(self) -> tuple[str, ...]:
+        """The same releases, as a plan for the CPU asks for them."""
+        return tuple(
+            text
+            for made in self.plan.releases
+            for text in (f"{made.framework}=={made.version.partition('+')[0]}", *made.companions)
+        )
+
+    def lock(self, seconds: float = 300.0) -> str:
+        """Return the text of a pylock.toml (PEP 751): the plan for its machine, with hashes.
+
+        uv resolves it. Raises NotLockedError where it does not.
+        """
+        from envcheck.plan.uv_project import lock
+        from envcheck.plan.verify import UnreachableError, UnresolvableError
+
+        try:
+            return lock(self.plan, os.environ, seconds)
+        except ValueError as error:
+            raise UserError(f"--lock: {error}") from None
+        except UnresolvableError as error:
+            raise NotLockedError(f"not locked: {error}", INCOMPATIBLE) from None
+        except UnreachableError as error:
+            raise NotLockedError(f"not locked: {error}", UNDETERMINED) from None
+
+
+class NotLockedError(UserError):
+    """A plan that uv does not lock; `verdict` is undetermined where no index answered."""
+
+    def __init__(self, message: str, verdict: str) -> None:
+        """Take the reason."""
+        super().__init__(message)
+        self.verdict = verdict
 
 
 @dataclass
@@ -811,6 +848,25 @@ def _make_target(expect: str, requirements: Requirements = ()) -> rules.Target:
     return rules.Target(expect, _list_texts(requirements))
 
 
+def read_lock(file: Path) -> ProjectLines:
+    """Read a pylock.toml to install: what it pins is judged before it is installed."""
+    from envcheck.check.requirement_files import parse_project
+    from envcheck.plan.project import ProjectLines
+    from envcheck.plan.uv_project import is_lock_name
+
+    path = os.fspath(file)
+    if not is_lock_name(path):
+        raise UserError(
+            f"--lock {path[:80]!r}: name a pylock.toml, or a pylock.NAME.toml (PEP 751). `uv export"
+            " --format pylock.toml` writes one from a uv.lock."
+        )
+    found = parse_project(_read_text(path), path)
+    if found.kind != "lock file":
+        raise UserError(f"{path} locks no packages.")
+    lines = tuple((line.text, line.location) for line in found.requirements)
+    return ProjectLines(("--lock", path), lines, lock=path)
+
+
 _FOLDER = r"\.{0,2}[/\\]|\.{1,2}(\[|$)"  # ., ./server, ../server[gpu], /srv/app
 
 
@@ -986,7 +1042,8 @@ def _read_text(path: str) -> str:
     if path == CONFIG:
         advice = ". Name the project's file with --config."
     try:
-        limit = _LOCK_LIMIT if path.endswith(".lock") else _TEXT_LIMIT
+        is_lock = re.search(r"(\.lock|(^|[\\/])pylock[^\\/]*\.toml|conda-lock\.ya?ml)$", path)
+        limit = _LOCK_LIMIT if is_lock else _TEXT_LIMIT
         return read_bytes(path, limit, advice).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None

@@ -319,6 +319,32 @@ class InstallPackages(Action):
 
 
 @dataclass
+class InstallLock(Action):
+    """Install what a pylock.toml (PEP 751) pins, each file by its hash."""
+
+    file: str
+    python: str
+    installer: str = PIP
+    program: str = ""  # uv under the name it has here
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        if self.installer == UV:
+            uv = self.program or UV
+            return (uv, "pip", "install", "--python", self.python, "-r", self.file)
+        return (*_pip_words(self.python, system), "install", "-r", self.file)
+
+    def check(self, system: str = "") -> Trace:
+        installed = InstallPackages((), self.python, self.installer, program=self.program)
+        return installed.check(system)
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer, programs)
+
+
+@dataclass
 class ReinstallPackages(Action):
     """Reinstall the installed releases whole, and leave all other distributions alone."""
 

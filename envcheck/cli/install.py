@@ -300,6 +300,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option(
     "--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores."
 )
+@click.option("--lock", metavar="FILE", default="", help="Install this pylock.toml, once judged.")
 @click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
 @common.verification
@@ -308,6 +309,7 @@ def install(
     installer: str | None,
     output: OutputOptions,
     rollback: str | None,
+    lock: str,
     matrix: str | None,
     *,
     smoke: bool,
@@ -320,9 +322,9 @@ def install(
     If anything fails, restore the old environment.
     """
     folder = expand_home(folder)
-    if common.names_requirements(asked) + bool(rollback) + resumes + removes_kept != 1:
+    if common.names_requirements(asked) + bool(lock) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(
-            "name what to install, such as tensorflow, or use --rollback, --resume or"
+            "name what to install, such as tensorflow, or use --lock, --rollback, --resume or"
             " --remove-kept: one of them."
         )
     if removes_kept:
@@ -333,6 +335,7 @@ def install(
         return resume_installation(folder, output)
     named = ("requirements", "requirement_files", "constraint_files", "extras", "groups")
     requirements, project = api.read_project(*(asked.pop(name) for name in named))
+    project = api.read_lock(lock) if lock else project
     request = InstallRequest(
         requirements, folder=folder, installer=installer or "", project=project, **asked
     )

@@ -40,6 +40,9 @@ EXAMPLE = (
 @click.option("--env", metavar="DIR", default="", help="Folder of the environment.")
 @common.output_format("text", "json", *FILES, *FORMATS[1:])
 @common.verification
+@click.option(
+    "--lock", metavar="FILE", default="", help="Also write the plan with its hashes: pylock.toml."
+)
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
 @click.option(
@@ -50,6 +53,7 @@ def plan(
     platform: str | None,
     installer: Any,
     form: str,
+    lock: str,
     *,
     verbose: bool,
     **asked: Any,
@@ -64,27 +68,62 @@ def plan(
     """
     if not common.names_requirements({"requirements": requirements, **asked}):
         raise common.UserError("name what to plan, such as tensorflow, . or -r requirements.txt.")
+    _check_lock(lock)
+    asked |= {"platform": platform or "", "installer": installer or ""}
     with common.slow_programs():
-        is_image = form == "dockerfile"
-        made = api.plan(
-            *requirements,
-            platform=platform or "",
-            installer=installer or "",
-            container=is_image,
-            **asked,
-        )
+        made = api.plan(*requirements, container=form == "dockerfile", **asked)
+        cpu = _plan_for_cpu(made, asked) if form == "uv" else None
     if made.unverified and form not in ("text", "json"):
         click.echo(made.plan.verified, err=True)
-    show(made, form, verbose=verbose)
-    return OF_VERDICT[made.verdict]
+    show(made, form, cpu, verbose=verbose)
+    verdict = made.verdict
+    if lock and made.plan.releases:
+        verdict = _write_lock(made, lock, asked["verify_timeout"]) or verdict
+    return OF_VERDICT[verdict]
 
 
-def show(made: api.PlanResult, form: str, *, verbose: bool) -> None:
+def _check_lock(path: str) -> None:
+    from envcheck.plan.uv_project import is_lock_name
+
+    if path and not is_lock_name(path):
+        raise common.UserError(
+            f"--lock {path[:80]!r}: installers read pylock.toml, or pylock.NAME.toml (PEP 751)."
+        )
+
+
+def _write_lock(made: api.PlanResult, path: str, seconds: float) -> str:
+    """Write the lock file; return the verdict on a plan that is not locked, or ""."""
+    try:
+        text = made.lock(max(seconds, _LOCK_SECONDS))
+    except api.NotLockedError as error:
+        click.echo(f"envcheck: {error}", err=True)
+        return error.verdict
+    common.write_file(path, text)
+    count = text.count("[[packages]]")
+    click.echo(f"{path}: {count} packages with hashes. envcheck install --lock {path}", err=True)
+    return ""
+
+
+_LOCK_SECONDS = 60.0  # at least: who asks for a lock file waits for it
+
+
+def _plan_for_cpu(made: api.PlanResult, asked: dict[str, Any]) -> api.PlanResult | None:
+    """Plan the same releases for the CPU, to write both beside each other."""
+    if made.plan.goal != "gpu" or not made.plan.releases:
+        return None
+    files = ("requirement_files", "constraint_files", "extras", "groups")
+    changed = {**asked, **dict.fromkeys(files, ()), "expect": "cpu", "verify": False}
+    return api.plan(*made.cpu_requirements, **changed)
+
+
+def show(
+    made: api.PlanResult, form: str, cpu: api.PlanResult | None = None, *, verbose: bool
+) -> None:
     """Print a plan to standard output; if a file gets it, print to stderr why there is none."""
     if form == "text":
         _print_plan(made.plan, sys.stdout, verbose=verbose)
         return
-    text = made.render(form, verbose=verbose)
+    text = made.render(form, verbose=verbose, cpu=cpu)
     click.echo(text.rstrip("\n"))
     if not made.plan.releases and form in FILES and not sys.stdout.isatty():
         click.echo(text.partition("\n")[0], err=True)

@@ -231,7 +231,7 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         installer == CONDA
         and not is_free_threaded(context)
         and not any(choice.request.companions for choice in group)
-        and not options.beside
+        and not (options.beside or options.lock)
     )
     native = None
     if is_native:
@@ -246,7 +246,8 @@ def environment_of(context: Context, group: Sequence[Choice], options: PlanOptio
         channels = channels or ["conda-forge"]
     return replace(
         environment,
-        sets=_group_requirements(context, judgements, options),
+        sets=() if options.lock else _group_requirements(context, judgements, options),
+        lock=options.lock,
         packages=tuple(dict.fromkeys(packages)),
         channels=tuple(dict.fromkeys(channels)),
         library_folders=_library_folders(environment, judgements),

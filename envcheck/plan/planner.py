@@ -147,8 +147,15 @@ def plan_project(
         planned = _find_framework(found.beside, context, resolver)
     if isinstance(planned, Plan):
         return EnvironmentUpdate(planned)
-    words = (*requirements, *project.words)
-    options = replace(options, beside=found.beside, constraints=project.constraints, typed=words)
+    options = replace(
+        options,
+        beside=found.beside,
+        constraints=project.constraints,
+        typed=(*requirements, *project.words),
+        lock=project.lock,
+    )
+    if project.lock:
+        others["resolver"] = None  # it is resolved
     update = plan_requirements(planned, options, matrix, read, **others)
     return replace(update, plan=replace(update.plan, notes=(*update.plan.notes, *found.notes)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from envcheck.actions import is_requirement
@@ -26,6 +27,7 @@ class ProjectLines:
     constraints: tuple[str, ...] = ()  # the files that bound the packages
     bounds: Mapping[str, str] = field(default_factory=dict)  # theirs, by package
     notes: tuple[str, ...] = ()  # what of them is not planned
+    lock: str = ""  # the pylock.toml of which `lines` are, and which is installed as it is
 
 
 @dataclass
@@ -46,7 +48,7 @@ def sort_lines(texts: Iterable[str], project: ProjectLines, context: Context) ->
     places: dict[str, str] = {}
     notes = list(project.notes)
     for text, place in (*((text, "") for text in texts), *project.lines):
-        requirement = _read_line(text, place, notes)
+        requirement = _read_line(text, place, context, notes)
         if requirement is None:
             continue
         if requirement.marker and not marker_holds(context, requirement.marker):
@@ -69,6 +71,8 @@ def sort_lines(texts: Iterable[str], project: ProjectLines, context: Context) ->
             notes += [f"{place}: {reason} It is installed with the rest."] if reason else []
     if len(planned) > 1 and places.get(_HELPER):  # beside another framework it is one on the CPU
         beside += [planned.pop(_HELPER)] if _HELPER in planned else []
+    if project.lock:
+        return SortedLines(tuple(planned.values()), (), tuple(notes))
     named = f"{len(beside)} more package{'s' if len(beside) > 1 else ''}"
     if beside:
         notes.append(f"Installed with it, as your files ask: {named} ({_shorten(beside)}).")
@@ -83,7 +87,7 @@ def _shorten(texts: list[str]) -> str:
     return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
 
 
-def _read_line(text: str, place: str, notes: list[str]) -> Requirement | None:
+def _read_line(text: str, place: str, context: Context, notes: list[str]) -> Requirement | None:
     """Read one line; None, with a note, for one of a file that no plan can type."""
     try:
         requirement = read_requirement(text)
@@ -94,6 +98,9 @@ def _read_line(text: str, place: str, notes: list[str]) -> Requirement | None:
         notes.append(f"{place}: {text[:60]!r} {what}, and is not planned.")
         return None
     is_typed = is_requirement(requirement.plain) and not requirement.url
+    if place and not context.matrix.framework_of(requirement.name):
+        # the build of its framework decides: torchvision 0.22.0+cu128 is 0.22.0 in the matrix
+        requirement = replace(requirement, specifier=re.sub(r"\+[\w.]+", "", requirement.specifier))
     if not place or is_typed:
         return requirement
     notes.append(f"{place}: {requirement.name} comes from an address, and is not planned.")

@@ -11,6 +11,7 @@ from envcheck.actions import (
     AskPerson,
     CreateEnvironment,
     ImportFrameworks,
+    InstallLock,
     InstallPackages,
     RestartService,
     Trace,
@@ -31,7 +32,9 @@ from envcheck.model import (
     ENVIRONMENT,
     ERROR,
     INCOMPATIBLE,
+    PIP,
     SYSTEM,
+    UV,
     Environment,
     Finding,
     Plan,
@@ -116,15 +119,23 @@ def _create(environment: Environment, base: str) -> Step:
 
 def _upgrade_pip(environment: Environment) -> tuple[Step, ...]:
     """Renew pip where the bundled one may be too old for the wheels; uv needs none."""
-    if not environment.pip_too_old or environment.installer == "uv":
+    needs_newer = environment.pip_too_old or environment.lock
+    if not needs_newer or environment.installer == UV:
         return ()
     purpose = f"Upgrade pip: the wheels need pip {environment.pip_too_old} or newer."
+    if environment.lock:
+        purpose = "Upgrade pip: the one that Python brings reads no pylock.toml."
     requirement = plan_data().bundled_pip.last.get(environment.python, "pip")
     action = UpgradePip(interpreter(environment), requirement, purpose)
     return (Step("upgrade-pip", action, environment=environment.folder),)
 
 
 def _list_installs(environment: Environment) -> tuple[Step, ...]:
+    if environment.lock:
+        installer = UV if environment.installer == UV else PIP
+        purpose = f"Install what {environment.lock} pins, each file checked by its hash."
+        action = InstallLock(environment.lock, interpreter(environment), installer, purpose=purpose)
+        return (Step("install", action, environment=environment.folder),)
     is_numbered = len(environment.sets) > 1
     return tuple(
         Step(

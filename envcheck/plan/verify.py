@@ -295,14 +295,35 @@ def resolve(
 
     Nothing is built: what is published as source alone is not resolved.
     """
+    # a label is of another index
+    kept = (text.partition("+")[0] for text in requirement_set.kept)
+    text = "\n".join((*requirement_set.requirements, *kept)) + "\n"
+    printed = compile_file(
+        environment, requirement_set, ("requirements.in", text), environ, seconds
+    )
+    return _join_pins(printed, requirement_set)
+
+
+def compile_file(
+    environment: Environment,
+    requirement_set: RequirementSet,
+    file: tuple[str, str],
+    environ: Mapping[str, str],
+    seconds: float,
+    *more: str,
+) -> str:
+    """Return what uv makes of a file, by name and text, that asks for the requirements of a set.
+
+    `more` are further options of uv. Raises UnresolvableError or UnreachableError.
+    """
     if environment.python.endswith("t"):
         raise UnreachableError(f"uv cannot resolve for free-threaded Python ({environment.python})")
     if requirement_set.source_only:
         raise UnreachableError(f"{', '.join(requirement_set.source_only)} needs a build")
     options, variables = _index(requirement_set, environ)
     uv = find_uv(environ)
-    with _requirements_file(requirement_set) as source:
-        argv = (uv, *compile_options(environment), *options, source)
+    with _written(*file) as source:
+        argv = (uv, *compile_options(environment), *options, *more, source)
         answer = run_program(argv, max(seconds, 0.0), {**variables, **_state_system(environment)})
     if isinstance(answer, Unknown) and answer.why == "timeout":
         raise UnreachableError(f"no answer in {seconds:.0f} s")
@@ -317,7 +338,7 @@ def resolve(
                 "uv is offline, and neither its cache nor a folder holds all of it"
             )
         raise error
-    return _join_pins(answer.value.stdout, requirement_set)
+    return answer.value.stdout
 
 
 _LIST_SECONDS = 60.0
@@ -369,18 +390,14 @@ def _index(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Optio
 
 
 @contextmanager
-def _requirements_file(requirement_set: RequirementSet) -> Iterator[str]:
-    """Write a set's requirements to a file that goes however the block ends."""
+def _written(name: str, text: str) -> Iterator[str]:
+    """Write a file that goes however the block ends."""
     folder = ""
     try:
         with defer_interrupts():  # the folder is known to somebody, or it is not there
             folder = tempfile.mkdtemp(prefix="envcheck-plan-")
-        source = Path(folder) / "requirements.in"
-        # a label is of another index
-        kept = (text.partition("+")[0] for text in requirement_set.kept)
-        source.write_text(
-            "\n".join((*requirement_set.requirements, *kept)) + "\n", encoding="utf-8"
-        )
+        source = Path(folder) / name
+        source.write_text(text, encoding="utf-8")
         yield str(source)
     finally:
         with defer_interrupts(), suppress(OSError):

@@ -55,6 +55,7 @@ from envcheck.model import (
 from envcheck.model.requirements import name_of
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.requests import join_words
+from envcheck.plan.uv_project import only_environment, render_uv
 from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
 from envcheck.render.document import Step as ShownStep
 from envcheck.render.json_contracts import (
@@ -72,11 +73,13 @@ from envcheck.rules.gpu_architecture import is_reported_to_fail
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
 
-FILES = ("script", "requirements", "dockerfile", "environment-yml")
+FILES = ("script", "requirements", "dockerfile", "environment-yml", "uv")
 
 
-def render_file(plan: Plan, form: str, *, verbose: bool = False) -> str:
+def render_file(plan: Plan, form: str, *, verbose: bool = False, cpu: Plan | None = None) -> str:
     """Write a plan as one of FILES; without a plan, a file holds only comments that explain why.
+
+    `cpu` is a plan of the same releases for the CPU, for the format that holds both.
 
     Raises ValueError for a plan that the format cannot hold.
     """
@@ -89,6 +92,8 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False) -> str:
         return render_script(plan)
     if form == "requirements":
         return render_requirements(plan)
+    if form == "uv":
+        return render_uv(plan, cpu)
     return render_environment_file(plan)
 
 
@@ -368,15 +373,6 @@ def paths_hint(made: Environment) -> list[str]:
         f" LD_LIBRARY_PATH (--format script does): {folders}"
     )
     return [said] if folders else []
-
-
-def only_environment(plan: Plan) -> Environment:
-    """Return a plan's only environment; ValueError where it has two."""
-    if len(plan.environments) != 1:
-        raise ValueError(
-            "this plan needs two environments: plan for each framework by itself in this format."
-        )
-    return plan.environments[0]
 
 
 _HOME = "/home/app"
