@@ -43,6 +43,7 @@ class Base:
 
 
 VISION = ("torch", "torchvision")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 BASES = (
     Base(
@@ -415,6 +416,12 @@ class Installed:
             path for path in found if not path.startswith("..") and (self.site / path).is_file()
         ]
 
+    def loaded_of(self, name: str) -> list[str]:
+        """List the top-level modules of a distribution that the import loads."""
+        own = {path.partition("/")[0].removesuffix(".py") for path in self.files(name)}
+        tops = {path.partition("/")[0].removesuffix(".py") for path in self.loaded["modules"]}
+        return sorted(own & tops - {"google"})
+
     def requirements(self) -> list[Requirement]:
         """List what the roots require of what is installed, each once."""
         found: dict[str, Requirement] = {}
@@ -493,7 +500,7 @@ class Generator:
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
             self._library_paths, self._other_majors, self._pairs, self._contents, self._metadata, self._starts,
-            self._variables,
+            self._variables, self._interpreters, self._orders, self._foreign_builds,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -604,6 +611,70 @@ class Generator:
                 held.base.name, "variable", 0, f"{name}={value!r} is set", variables=((name, value),),
                 causes=("environment-variable",), names=(name,), is_mendable=False,
             )  # fmt: skip
+
+    def _interpreters(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Take compiled modules out of a copy of the interpreter, or start another Python."""
+        library = Path(held.python.resolve().parents[1], "lib", f"python{held.base.python}")
+        names = sorted(
+            path.name
+            for path in library.glob("lib-dynload/*.so")
+            if not re.match("_?test|_?xx|.*_test", path.name)
+        )
+        often = [name for name in names if re.match("_?(zlib|ssl|ctypes|sqlite3|lzma|bz2)", name)]
+        for pool in (names, often):
+            file = dice.choice(pool)
+            module = file.partition(".")[0]
+            yield Breakage(
+                held.base.name, "interpreter-module", 0, f"its Python lacks {module}", (Step("lack", file),),
+                causes=("import-failed",), names=(module, module.lstrip("_")), is_mendable=False,
+            )  # fmt: skip
+        others = [each for each in PYTHONS if each != held.base.python]
+        other = dice.choice(others)
+        yield Breakage(
+            held.base.name, "interpreter-other", 0, f"bin/python starts Python {other}", (Step("start-other", other),),
+            causes=("import-failed", "env-mixed", "python-unsupported", "framework-missing"),
+            names=(f"python{held.base.python}", f"Python {held.base.python}", f"Python {other}"), is_mendable=False,
+        )  # fmt: skip
+
+    def _orders(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Let a .pth file put another release of something installed in front of site-packages."""
+        for count in (1, 2):
+            movable = [
+                name
+                for name in sorted(held.distributions)
+                if not name.startswith("nvidia-")
+                and len(self._published(name, held.base.python)) > 1
+                and held.loaded_of(name)
+            ]
+            name = dice.choice(movable)
+            here = held.version(name)
+            other = dice.choice([
+                each for each in self._published(name, held.base.python) if each != here
+            ][: 6 * count])  # fmt: skip
+            yield Breakage(
+                held.base.name, "path-order", 0, f"a .pth puts {name} {other} in front of {here}",
+                (Step("front", f"{name}=={other}"),),
+                causes=("import-failed", "env-mixed", "local-module-shadowing"),
+                names=(name, "in-front.pth", *held.loaded_of(name)), is_mendable=False,
+            )  # fmt: skip
+
+    def _foreign_builds(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Put a distribution's build for another Python in its place."""
+        built = [
+            name
+            for name in sorted(held.distributions)
+            if any(".cpython-3" in path for path in held.files(name))
+        ]
+        for _ in range(2):
+            name, other = dice.choice(built), dice.choice(PYTHONS)
+            published = self._published(name, other)
+            if other != held.base.python and held.version(name) in published:
+                release = f"{name}=={held.version(name)}"
+                yield Breakage(
+                    held.base.name, "other-python-build", 0, f"{release} is the build for Python {other}",
+                    (Step("uninstall", name), Step("foreign", f"{other} {release}")),
+                    causes=(*DAMAGED, *LINKING, "import-failed", "numpy-abi", "env-mixed"), names=(name,),
+                )  # fmt: skip
 
     def _file(self, held: Installed, dice: random.Random, stratum: str) -> tuple[str, str]:
         """Choose a distribution of the framework or its direct requirements, then a file of it."""

@@ -367,6 +367,8 @@ class Copy:
             shutil.rmtree(vars(kept)["_path"])
         elif step.what == "start":
             (self.site / "sitecustomize.py").write_text(step.subject + "\n")
+        elif step.what in {"lack", "start-other", "front", "foreign"}:
+            self._misplace(step)
         elif step.what == "mark":
             (self.folder / ".envcheck-incomplete").touch()
         elif step.what == "interrupt":
@@ -376,6 +378,53 @@ class Copy:
             done = run([*self._installer("uv", step.what), *linked, step.subject], self.work, 1200)
             if done.returncode:
                 raise RuntimeError(f"{step.what} {step.subject}: {_last_line(done.stderr)}")
+
+    def _misplace(self, step: Step) -> None:
+        """Change its interpreter, or where that one finds a package."""
+        if step.what == "lack":
+            Path(self._own_interpreter(), "lib-dynload", step.subject).unlink()
+        elif step.what == "start-other":
+            self._start_other(step.subject)
+        elif step.what == "front":
+            folder = self.top / "front"
+            code = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+            (self.site / "in-front.pth").write_text(code)
+            self._install_into(folder, step.subject)
+        else:
+            python, requirement = step.subject.split()
+            self._install_into(self.site, requirement, "--python-version", python)
+
+    def _own_interpreter(self) -> Path:
+        """Give the copy an interpreter of its own, by hard links; return its standard library."""
+        old = self.python.resolve()
+        own = self.top / "python"
+        subprocess.run(["cp", "-al", old.parents[1], own], check=True)
+        self._start(own / "bin" / old.name)
+        return next(own.glob(f"lib/{self.site.parent.name}"))
+
+    def _start(self, program: Path) -> None:
+        """Let the copy start another program as its Python."""
+        home, link = str(self.python.resolve().parent), self.folder / "bin" / "python"
+        link.unlink()
+        link.symlink_to(program)
+        config = self.folder / "pyvenv.cfg"
+        text = config.read_text().replace(home, str(program.parent))
+        _replace(config, text.encode())
+
+    def _start_other(self, number: str) -> None:
+        """Start another Python, as an upgrade of the one below does: lib stays as it is."""
+        from envcheck.host.prerequisites import find_python
+
+        self._start(Path(find_python(number, os.environ) or "").resolve())
+
+    def _install_into(self, folder: Path, requirement: str, *options: str) -> None:
+        argv: Command = [
+            self._options.uv, "pip", "install", "-q", "--no-deps", "--only-binary", ":all:",
+            "--python", self.python, "--target", folder, *options, requirement,
+        ]  # fmt: skip
+        done = run(argv, self.work, 1200)
+        if done.returncode:
+            raise RuntimeError(f"{requirement}: {_last_line(done.stderr)}")
 
     @staticmethod
     def _garble(way: str, path: Path, other: Path) -> None:

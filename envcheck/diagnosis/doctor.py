@@ -13,7 +13,6 @@ from envcheck.diagnosis import diagnose, with_steps
 from envcheck.host.paths import shorten_path
 from envcheck.model import (
     ERROR,
-    IMPORT,
     NOT_STATED,
     Facts,
     Finding,
@@ -136,7 +135,9 @@ class Doctor:
 
 def _put_cause(findings: list[Finding], death: Finding, cause: Finding) -> list[Finding]:
     """Link a death to its cause, in place of a mere warning under the same id."""
-    cause = replace(cause, severity=death.severity, stops=IMPORT, primary=False, caused_by=None)
+    cause = replace(
+        cause, severity=death.severity, stops=death.stops, primary=False, caused_by=None
+    )
     cause = replace(cause, evidence=(*cause.evidence, *death.evidence))
     others = [item for item in findings if item.id != cause.id and item is not death]
     same = [item for item in findings if item.id == cause.id and item.severity == ERROR]

@@ -82,6 +82,7 @@ from envcheck.model.machine import (
     ImportTest,
     InstallLeftover,
     InstanceMemory,
+    InterpreterFault,
     JupyterKernel,
     LibraryInstall,
     LibraryLookup,

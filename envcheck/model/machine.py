@@ -208,7 +208,9 @@ class Distribution:
     name: str  # normalised: lower case, runs of -_. as one dash
     version: str
     location: str = ""  # its site-packages folder
-    scope: str = ""  # environment, user, system, path; conda: a package without Python metadata
+    scope: str = (
+        ""  # environment, user, system, path, front; conda: a package without Python metadata
+    )
     installer: str = ""  # pip, uv, conda; empty when not recorded
     requires: Tuple[str, ...] = ()  # raw Requires-Dist lines
     modules: Tuple[str, ...] = ()  # top-level modules it owns (empty: not recorded)
@@ -310,6 +312,9 @@ class ImportTest:
     printed: str = ""  # the end of what a failing one printed: its traceback
     # of the files that its end names, those that are not as their RECORD lists them
     altered: Tuple[str, ...] = ()
+    # what was tried: IMPORT; USE: beside damaged files the import passed, and a computation was
+    # tried
+    stage: str = IMPORT
 
 
 @dataclass
@@ -347,13 +352,26 @@ class OtherEnvironment:
 
 
 @dataclass
+class InterpreterFault:
+    """What is wrong with the Python itself, or with where it looks for packages."""
+
+    # lacks: a compiled module of its own; unloadable: a library that one needs; front: code of its
+    # start puts a folder before all others; other-library: its packages are those of another Python
+    kind: str
+    name: str  # the module, the folder
+    path: str = ""  # the file that is at fault
+    library: str = ""  # which an unloadable module needs
+
+
+@dataclass
 class FileFault:
     """A distribution's file that differs from its RECORD, or a missing folder with files."""
 
     distribution: str
     release: str
     path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
-    # missing, empty, truncated, shortened (without what the loader does not read), not-elf
+    # missing, empty, truncated, shortened (without what the loader does not read), not-elf,
+    # other-python (built for another one)
     kind: str
     installer: str = ""
     location: str = ""
@@ -414,6 +432,7 @@ class PythonFacts:
     file_faults: Fact[Tuple[FileFault, ...]] = NOT_STATED
     install_leftovers: Fact[Tuple[InstallLeftover, ...]] = NOT_STATED
     unknown_words: Fact[Tuple[UnknownWord, ...]] = NOT_STATED  # of its environment variables
+    interpreter_faults: Fact[Tuple[InterpreterFault, ...]] = NOT_STATED
     # Of the frameworks and of what requires them; unknown where nothing was imported, with the
     # reason.
     imports: Fact[Tuple[ImportTest, ...]] = NOT_STATED

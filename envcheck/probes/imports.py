@@ -34,6 +34,7 @@ from envcheck.model import (
     FAILED,
     PASSED,
     UNPROVEN,
+    USE,
     Absent,
     Citation,
     Distribution,
@@ -80,6 +81,8 @@ class ImportRules:
     """The content of data/program/imports.json."""
 
     private: Tuple[str, ...]
+    computing: Mapping[str, str]  # framework -> a line of Python
+    on_cpu: Mapping[str, str]  # variables of a computation
     acting: Tuple[ActingImport, ...]
     outside: Tuple[OutsideReason, ...]
 
@@ -108,7 +111,8 @@ def collect_imports(
 ) -> Fact[Tuple[ImportTest, ...]]:
     """Import the frameworks of an environment, then what requires them.
 
-    All of them within `seconds`.
+    Beside damaged files each framework computes, too: an import loads files whose names it does not
+    need. All of it within `seconds`.
     """
     chosen = list(list_imports(python))
     if not chosen:
@@ -121,6 +125,10 @@ def collect_imports(
         for place, (item, modules) in enumerate(chosen):
             watch(item.name, place, len(chosen))
             test = attempt.make(item, modules, until - time.monotonic())
+            code = load_import_rules().computing.get(test.module)
+            if code and test.outcome == PASSED and python.file_faults.value:
+                computed = attempt.make(item, (*modules, f"={code}"), until - time.monotonic())
+                test = replace(computed, stage=USE) if computed.outcome == FAILED else test
             tests.append(replace(test, altered=tuple(_list_altered(python, test.printed))))
     return Known(
         tuple(tests),
@@ -203,9 +211,11 @@ class _Attempt:
             return replace(test, reason=f"no time was left of {self._seconds:g} s")
         free = read_available_memory()
         limits = Limits(left, None if free is None else free // 2, _LOG_LIMIT)
+        computes = modules[-1].startswith("=")
+        environment = {**self._environment, **(load_import_rules().on_cpu if computes else {})}
         argv = (self._program, "-B", "-X", "faulthandler", "-c", self._source, *modules)
         ended = run_with_limits(
-            argv, self._environment, self._log, limits, lambda _: None, folder=self._empty
+            argv, environment, self._log, limits, lambda _: None, folder=self._empty
         )
         return read_ending(test, ended, self._read_log(), limits)
 

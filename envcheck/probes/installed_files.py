@@ -47,9 +47,10 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
     if any("metadata" not in entry for entry in checked):
         return NOT_STATED
     folders, compiler = _Folders(host), _find_compiler(host, answer)
+    own = "cpython-" + str(answer["abi"])[2:]
     faults: List[FileFault] = []
     for entry in checked:
-        faults += _find_faults(host, folders, entry, compiler)
+        faults += _find_faults(host, folders, entry, compiler, own)
     if not faults and folders.unreadable is not None:
         return folders.unreadable
     return Known(tuple(faults), Source("file", str(checked[0]["location"])))
@@ -142,7 +143,7 @@ class _Folders:
 
 
 def _find_faults(
-    host: Host, folders: _Folders, entry: Mapping[str, Any], python: Optional[str]
+    host: Host, folders: _Folders, entry: Mapping[str, Any], python: Optional[str], own: str
 ) -> List[FileFault]:
     location = entry["location"]
     record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
@@ -162,7 +163,7 @@ def _find_faults(
             found[missing] = "missing"
             continue
         for name, size in files.items():
-            kind = _judge(host, place, name, size, sizes)
+            kind = _judge(host, place, name, size, sizes) or _judge_tag(name, sizes, own)
             if kind:
                 found[posixpath.join(folder, name)] = kind
             elif name.endswith(".py") and 0 < sizes.get(name, 0) < size:
@@ -273,6 +274,24 @@ def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
         return ""
     head = host.read_bytes(posixpath.join(folder, name), 4096)
     return judge_elf(head.value, there) if head.value is not None else ""
+
+
+_BUILT = re.compile(r"\.(cpython-\d+t?)-[\w-]+\.so$")
+
+
+def _judge_tag(name: str, sizes: Sizes, own: str) -> str:
+    """Say that a module names another Python, and none beside it is for this one.
+
+    Sample: '_multiarray_umath.cpython-313-x86_64-linux-gnu.so'
+    """
+    if not own.startswith("cpython-3") or not _BUILT.search(name):
+        return ""
+    stem = name.partition(".")[0]
+    beside = [each for each in sizes if each.startswith(f"{stem}.")]
+    tags = [_BUILT.search(each) for each in beside]
+    has_own = any(tag is not None and tag.group(1) == own for tag in tags)
+    is_usable = {f"{stem}.so", f"{stem}.abi3.so", f"{stem}.py"}.intersection(beside)
+    return "" if has_own or is_usable else "other-python"
 
 
 def judge_elf(head: bytes, size: int) -> str:

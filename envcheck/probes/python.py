@@ -15,9 +15,9 @@ from envcheck.frameworks.packages import (
     load_cuda_data,
     read_installation,
 )
-from envcheck.host.loader import Loader, parse_libstdcxx_name
+from envcheck.host.loader import FoundLibrary, Loader, parse_libstdcxx_name
 from envcheck.host.paths import list_names
-from envcheck.host.protocol import Host
+from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model import (
     NO_ENVIRONMENT,
     NOT_STATED,
@@ -26,6 +26,7 @@ from envcheck.model import (
     Extension,
     Fact,
     FrameworkBuild,
+    InterpreterFault,
     JupyterKernel,
     Known,
     LinkFault,
@@ -56,7 +57,7 @@ _OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platfor
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels",
     "libstdcxx_path", "libstdcxx_glibcxx", "file_faults", "install_leftovers", "link_faults",
-    "unowned_modules", "unknown_words",
+    "unowned_modules", "unknown_words", "interpreter_faults",
 )  # fmt: skip
 
 
@@ -160,7 +161,43 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "file_faults": collect_file_faults(host, answer),
         "install_leftovers": collect_leftovers(host, answer),
         "unknown_words": collect_unknown_words(host, installed.distributions),
+        "interpreter_faults": collect_interpreter_faults(host, answer, source),
     }
+
+
+def collect_interpreter_faults(
+    host: Host, answer: Mapping[str, Any], source: Source
+) -> Fact[Tuple[InterpreterFault, ...]]:
+    """Read what is wrong with the Python itself, and with where it looks for packages."""
+    if "compiled" not in answer:
+        return NOT_STATED  # an older collector did not ask
+    found = [InterpreterFault("front", folder, path) for folder, path in answer["front"].items()]
+    lib = posixpath.join(answer["prefix"], "lib")
+    found += [
+        InterpreterFault("other-library", posixpath.join(lib, name))
+        for name in answer["other_libraries"]
+    ]
+    loader = Loader(host)
+    for module, path in answer["compiled"].items():
+        elf = host.elf(path).value if path and module in _LINKED else None
+        if not path:
+            found.append(InterpreterFault("lacks", module))
+        elif elf is not None:
+            found += [
+                InterpreterFault("unloadable", module, path, library)
+                for library in elf.needed
+                if isinstance(_find_needed(loader, elf, library), Absent)
+            ]
+    return Known(tuple(found), source)
+
+
+# The modules of Python that link libraries of the system.
+_LINKED = frozenset(("_bz2", "_ctypes", "_lzma", "_sqlite3", "_ssl", "zlib"))
+
+
+def _find_needed(loader: Loader, elf: ElfFacts, library: str) -> Fact[FoundLibrary]:
+    rpath = elf.runpath if elf.is_rpath else ()
+    return loader.find(library, rpath, () if elf.is_rpath else elf.runpath)
 
 
 def _read_unowned(answer: Mapping[str, Any], source: Source) -> Fact[Tuple[str, ...]]:

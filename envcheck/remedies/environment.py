@@ -70,6 +70,10 @@ def install_over_remains(situation: Situation, fix: InstallOverRemains) -> Remed
 def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
     """Set PYTHONPATH without them, or unset it where it names them in another way."""
     folders = " and ".join(filter(None, fix.folders)) or "the other copy"
+    if fix.file:
+        is_plain = re.fullmatch(PLAIN_FILE, fix.file) is not None
+        off = RenameFile(fix.file, f"{fix.file}.off", "only if nothing else in it is needed")
+        return Remedy(f"Keep {folders} out: {fix.file} puts it first.", (off,) if is_plain else ())
     steps = situation.leave_out("PYTHONPATH", *fix.folders) or (
         UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),
     )

@@ -20,6 +20,7 @@ from envcheck.model import LINUX, PIP, USER, UV, Alternative, Remedy
 from envcheck.model.fixes.interpreter import (
     InstallPython,
     LeaveOutOldLibrary,
+    RestorePython,
     UpdatePip,
     UseNewerGlibc,
     UseOtherPython,
@@ -79,6 +80,8 @@ def install_python(situation: Situation, fix: InstallPython) -> Remedy:
     what = "a 64-bit Python"
     if fix.architecture:
         what = f"a Python for {fix.architecture}"
+    if fix.lacks:
+        what = f"a Python that has {' and '.join(fix.lacks)}"
     summary = f"Install {what}, and recreate the environment with it."
     if situation.os == "windows":
         install = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)
@@ -87,6 +90,15 @@ def install_python(situation: Situation, fix: InstallPython) -> Remedy:
     build = _BUILDS.get(situation.os, "").format(cpu="aarch64" if is_arm else "x86_64")
     create = CreateEnvironment(f".venv-{minor}", UV, minor, (f"cpython-{minor}{build}",))
     return Remedy(summary, (create,))
+
+
+@writes(RestorePython)
+def restore_python(_: Situation, fix: RestorePython) -> Remedy:
+    """Name the two ways out; a new environment would not have the packages."""
+    return Remedy(
+        f"Link Python {fix.minor} into {fix.folder} again, as `python{fix.minor} -m venv` of that"
+        " folder does; its packages stay. Or install the packages for the new Python."
+    )
 
 
 @writes(UpdatePip)

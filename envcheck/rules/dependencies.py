@@ -656,7 +656,11 @@ _PARTS = frozenset(
     )
 )
 _OF_PYTHON = re.compile(r"python(\d\.\d+)/(?:site|dist)-packages")
-_OUTSIDE = {"user": "the user's site-packages", "path": "a folder on PYTHONPATH"}
+_OUTSIDE = {
+    "user": "the user's site-packages",
+    "path": "a folder on PYTHONPATH",
+    "front": "a folder that code of Python's start puts first",
+}
 
 
 @rule("env-mixed", severity=WARNING, goal="any")
@@ -666,8 +670,9 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     yield from (_foreign_python(context, entry, release) for entry, release in entries.items())
     fact = context.facts.python.distributions
     copies: dict[str, list[Distribution]] = {}
+    in_front = {item.name for item in fact.value or () if item.scope == "front"}
     for item in fact.value or ():
-        if item.name in _PARTS or context.matrix.framework_of(item.name):
+        if item.name in _PARTS | in_front or context.matrix.framework_of(item.name):
             copies.setdefault(item.name, []).append(item)
     outer: dict[str, list[list[Distribution]]] = {}
     for name, distributions in copies.items():
@@ -700,7 +705,7 @@ def _outer_copy(copies: list[Distribution]) -> Distribution:
 
 def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     """Report all packages of one folder outside that the environment holds in another release."""
-    broken = {item.name for item in violations(context)}
+    broken = {name for item in violations(context) for name in (item.name, item.owner.name)}
     first, *others = sorted(group, key=lambda copies: copies[0].name not in broken)
     inner = next(item for item in first if item.scope == "environment")
     outer = _outer_copy(first)
@@ -718,10 +723,16 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
             for item in first
         ),
         severity=ERROR if first[0].name in broken else WARNING,
-        cure=(
-            FollowRow("user-site") if outer.scope == "user" else LeaveOutFolders((outer.location,))
-        ),
+        cure=_keep_out(context, outer),
     )
+
+
+def _keep_out(context: Context, outer: Distribution) -> Fix:
+    if outer.scope == "user":
+        return FollowRow("user-site")
+    faults = context.facts.python.interpreter_faults.value or ()
+    file = next((each.path for each in faults if each.name == outer.location), "")
+    return LeaveOutFolders((outer.location,), file)
 
 
 def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Finding:

@@ -19,6 +19,7 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
+    USE,
     WARNING,
     Advise,
     Evidence,
@@ -195,10 +196,11 @@ def _report_problem(
     if problem.condition and build.installed:
         name = name_of(problem.condition)
         condition = f" Installed: {name} {context.distributions[name].version}."
+    severity = _choose_severity(problem, build, extras)
     return Finding(
         problem.finding,
         INCOMPATIBLE,
-        _choose_severity(problem, build, extras),
+        severity,
         f"{build.label}: {problem.what}{condition}",
         (
             context.seen(
@@ -207,6 +209,8 @@ def _report_problem(
             Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
         ),
         cure=_build_cure(problem, build, extras),
+        # what only warns is about something else than the import: TensorBoard's command
+        stops=USE if severity == WARNING else "",
     )
 
 

@@ -15,6 +15,7 @@ _WORK = {"gpu": "GPU deep learning", "cpu": "deep learning on the CPU"}
 # What a finding stops -> what its subject cannot do.
 _FAILURES = {
     "import": "cannot start",
+    "use": "cannot compute",
     "gpu": "cannot use the GPU",
     "compute": "cannot compute on the GPU",
     "build": "cannot be compiled",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
+from itertools import islice
 
 from envcheck.frameworks import framework_of
 from envcheck.model import (
@@ -19,6 +20,7 @@ from envcheck.model import (
     PASSED,
     UNDETERMINED,
     UNPROVEN,
+    USE,
     WARNING,
     About,
     Distribution,
@@ -37,6 +39,7 @@ from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
 from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import target_builds
+from envcheck.rules.python import describe_lost_modules, find_lost_modules
 
 _LONGEST = 300  # characters of an exception in a sentence
 
@@ -80,8 +83,8 @@ def _read_chain(test: ImportTest) -> list[tuple[str, str]]:
 def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Hold claims against the imports that were tried, and report the deaths.
 
-    A refuted claim becomes a warning. One that explains a death takes it as evidence, counts as
-    much as it does, and the death is not reported beside it.
+    A refuted error becomes a warning, a refuted requirement a note. One that explains a death takes
+    it as evidence, counts as much as it does, and the death is not reported beside it.
     """
     tests = tried_imports(context)
     weighed: list[Finding] = []
@@ -94,11 +97,7 @@ def weigh_imports(context: Context, findings: Sequence[Finding]) -> list[Finding
         if dead:
             weighed.append(_confirmed(context, finding, dead))
             explained.update(test.distribution for test in dead)
-        elif (
-            claimed
-            and finding.severity == ERROR
-            and all(test.outcome == PASSED for test in claimed)
-        ):
+        elif claimed and all(test.outcome == PASSED for test in claimed):
             weighed.append(_refuted(finding, claimed))
         else:
             weighed.append(finding)
@@ -110,20 +109,27 @@ def _list_deaths(
 ) -> Iterator[Finding]:
     """Report each import that died of what no other finding says."""
     for test in tests:
-        if test.outcome == FAILED and test.distribution not in explained:
-            owner = _owner_of(context, test.altered[0]) if test.altered else None
-            yield (
-                _describe_altered(context, test, owner) if owner else _describe_death(context, test)
-            )
+        if test.outcome != FAILED or test.distribution in explained:
+            continue
+        owner = _owner_of(context, test.altered[0]) if test.altered else None
+        lost = {lost[1] for _, words in _read_chain(test) if (lost := _NO_MODULE.search(words))}
+        own = find_lost_modules(context, lost)
+        if own:
+            yield _confirmed(context, describe_lost_modules(context, test.module, own), (test,))
+        elif owner:
+            yield _describe_altered(context, test, owner)
+        else:
+            yield _describe_death(context, test)
 
 
 def _describe_death(context: Context, test: ImportTest) -> Finding:
     about = About(framework_of(test.distribution), test.distribution)
-    message = f"{label_of(test)} does not import: {last_words(test)}"
+    fails = "imports, but does not compute" if test.stage == USE else "does not import"
+    message = f"{label_of(test)} {fails}: {last_words(test)}"
     cure, severity = _cure(context, test), _severity(context, test)
-    return Finding(
-        DEATH, INCOMPATIBLE, severity, message, (_evidence(test),), cure=cure, about=about
-    )
+    evidence = (_evidence(test),)
+    death = Finding(DEATH, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
+    return replace(death, stops=test.stage)
 
 
 def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
@@ -169,6 +175,7 @@ _UNREADABLE = re.compile(
 )
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 _NAME = re.compile(r"\b[A-Za-z_][\w.]*")
+_FRAME = re.compile(r'^ *File "([^"]+)"', re.MULTILINE)
 
 
 def _cure(context: Context, test: ImportTest) -> Fix:
@@ -215,6 +222,9 @@ def _list_suspects(context: Context, test: ImportTest) -> set[str]:
         lost = _NO_MODULE.search(words)
         if lost:
             suspects.add(canonical_name(lost[1].partition(".")[0]))
+    # compiled code raises in a file that is not installed: h5py/h5o.pyx
+    inner = (_owner_of(context, file) for file in reversed(_FRAME.findall(test.printed)))
+    suspects.update(item.name for item in islice(filter(None, inner), 1))
     return suspects - {test.distribution}
 
 
@@ -235,12 +245,13 @@ def _confirmed(context: Context, finding: Finding, dead: Sequence[ImportTest]) -
     is_error = finding.severity == ERROR or any(_severity(context, test) == ERROR for test in dead)
     evidence = (*finding.evidence, *map(_evidence, dead))
     return replace(
-        finding, severity=ERROR if is_error else WARNING, evidence=evidence, stops=IMPORT
+        finding, severity=ERROR if is_error else WARNING, evidence=evidence, stops=dead[0].stage
     )
 
 
 def _evidence(test: ImportTest) -> Evidence:
-    return Evidence("python.imports", f"{label_of(test)}: {last_words(test)}")
+    computing = ", computing" if test.stage == USE else ""
+    return Evidence("python.imports", f"{label_of(test)}{computing}: {last_words(test)}")
 
 
 def _claims_import(finding: Finding) -> bool:
@@ -270,7 +281,13 @@ def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest
     )
 
 
+_OF_REQUIREMENTS = ("numpy-abi", "protobuf-conflict", "keras-mismatch", "dependency-conflict")
+
+
 def _refuted(finding: Finding, tests: Sequence[ImportTest]) -> Finding:
+    if finding.severity == WARNING and finding.id not in _OF_REQUIREMENTS:
+        return finding  # a damaged file stays one
+    severity = WARNING if finding.severity == ERROR else NOTE
     names = " and ".join(label_of(test) for test in tests)
     verb = "import" if len(tests) > 1 else "imports"
     seen = tuple(
@@ -278,4 +295,4 @@ def _refuted(finding: Finding, tests: Sequence[ImportTest]) -> Finding:
         for test in tests
     )
     message = f"{finding.message} {names} {verb} all the same."
-    return replace(finding, severity=WARNING, message=message, evidence=(*finding.evidence, *seen))
+    return replace(finding, severity=severity, message=message, evidence=(*finding.evidence, *seen))

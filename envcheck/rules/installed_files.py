@@ -150,6 +150,7 @@ _FAULTS = {
     "shortened": "lacks its end",
     "not-elf": "is no library",
     "garbled": "cannot be read as Python",
+    "other-python": "is built for another Python",
 }
 _EDITED = "edited"
 

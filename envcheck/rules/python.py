@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.frameworks import identities
-from envcheck.model import WARNING, Absent, Advise, Citation, Evidence, Finding, FollowRow, Unknown
+from envcheck.frameworks import companions, framework_of, identities, imported_modules
+from envcheck.model import (
+    IMPORT,
+    WARNING,
+    About,
+    Absent,
+    Advise,
+    Citation,
+    Evidence,
+    Finding,
+    FollowRow,
+    InterpreterFault,
+    Unknown,
+    replace,
+)
 from envcheck.model.fixes.interpreter import (
     InstallPython,
+    RestorePython,
     UpdatePip,
     UseNewerGlibc,
 )
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import judged_builds, target_builds
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
 from envcheck.rules.wanted_releases import BITS, GLIBC, wanted_releases
@@ -77,6 +93,57 @@ def _same_machine(python: str, machine: str) -> bool:
         or (python_name in ("i686", "i386", "x86") and machine_name == "x86_64")
         or python_name.startswith("armv")
     )
+
+
+@rule("env-mixed", goal="any")
+def interpreter_faults(context: Context) -> Iterator[Finding]:
+    """Find a Python that lacks a part of itself, or looks elsewhere than where its packages are."""
+    faults = context.facts.python.interpreter_faults.value or ()
+    prefix, version = context.facts.python.prefix.value or "", context.facts.python.version.value
+    for fault in faults:
+        if fault.kind == "other-library":
+            minor = fault.name.rpartition("python")[2]
+            yield incompatible(
+                f"The packages of this environment lie in {fault.name}; its Python is {version},"
+                " which does not look there.",
+                (Evidence("python.interpreter_faults", fault.name), context.seen("python.version")),
+                cure=RestorePython(prefix, minor),
+            )
+    for name, needed in _list_imported(context).items():
+        lost = find_lost_modules(context, needed)
+        if lost:
+            yield describe_lost_modules(context, name, lost)
+            return
+
+
+def find_lost_modules(context: Context, names: AbstractSet[str]) -> list[InterpreterFault]:
+    """Find what this Python lacks of its own among modules, or below what wraps them: _ssl."""
+    faults = context.facts.python.interpreter_faults.value or ()
+    lost = (fault for fault in faults if fault.kind in ("lacks", "unloadable"))
+    return [fault for fault in lost if not names.isdisjoint((fault.name, fault.name.lstrip("_")))]
+
+
+def _list_imported(context: Context) -> dict[str, frozenset[str]]:
+    """Map what is installed and recorded, frameworks first, to the modules that it needs."""
+    names = [*filter(None, map(framework_of, context.distributions)), *companions()]
+    installed = (name for name in names if framework_of(name) or name in context.distributions)
+    return {name: imported_modules(name)[0] for name in installed}
+
+
+def describe_lost_modules(context: Context, name: str, faults: list[InterpreterFault]) -> Finding:
+    """Say which parts of itself a Python lacks, and which import needs them."""
+    modules = tuple(fault.name for fault in faults)
+    files = [f"{fault.path} needs {fault.library}" for fault in faults if fault.path]
+    why = f" ({files[0]}, which is not found)" if files else ""
+    found = incompatible(
+        f"This Python has no {' and no '.join(modules)}{why}: `import {name.replace('-', '_')}`"
+        " needs it.",
+        (Evidence("python.interpreter_faults", ", ".join(modules)), context.seen("python.version")),
+        finding_id=DEATH,
+        cure=InstallPython(lacks=modules),
+        about=About(framework_of(name) or name),
+    )
+    return replace(found, stops=IMPORT)
 
 
 @rule("env-mixed", goal="any", installs=True)

@@ -15,7 +15,17 @@ import pytest
 
 from envcheck.host.limits import EXITED, MEMORY, LimitedRun, Limits
 from envcheck.host.local import LocalHost
-from envcheck.model import FAILED, PASSED, UNPROVEN, Distribution, ImportTest, Known, replace
+from envcheck.model import (
+    FAILED,
+    IMPORT,
+    PASSED,
+    UNPROVEN,
+    USE,
+    Distribution,
+    ImportTest,
+    Known,
+    replace,
+)
 from envcheck.probes import imports
 from envcheck.probes.collection import collect_here
 from envcheck.probes.imports import (
@@ -353,3 +363,15 @@ def test_a_framework_that_lost_its_metadata_is_imported_too(site: Path) -> None:
     assert [item.distribution for item in left] == ["torch"]
     assert found is not None
     assert [(test.distribution, test.outcome) for test in found] == [("torch", PASSED)]
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_beside_damaged_files_a_framework_computes_too(site: Path, is_damaged: bool) -> None:
+    """An import needs few names of what it loads; without damage nothing is computed."""
+    record = "torch/__init__.py,,\ntorch/part.py,sha256=x,6\n"
+    (site / "torch-2.8.0.dist-info/RECORD").write_text(record if is_damaged else "")
+    (site / "torch/part.py").write_text("")
+    found = tried(site, "from . import part")
+    assert (found.outcome, found.stage) == ((FAILED, USE) if is_damaged else (PASSED, IMPORT))
+    if is_damaged:
+        assert found.printed.endswith("AttributeError: module 'torch' has no attribute 'ones'")

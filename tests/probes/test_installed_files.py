@@ -326,3 +326,23 @@ def test_an_elf_file_ends_with_its_headers_and_segments() -> None:
     assert judge_elf(LIBRARY[:4096], len(LIBRARY) // 2) == "truncated"
     assert judge_elf(LIBRARY[:20], 20) == "truncated"
     assert judge_elf(b"INPUT(libc.so.6)", 16) == "not-elf"
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [
+        ((), "other-python"),
+        (("_c.abi3.so",), ""),
+        ((f"_c.cpython-{sys.version_info.major}{sys.version_info.minor}-x86_64-linux-gnu.so",), ""),
+        (("_d.so",), "other-python"),
+    ],
+)
+@pytest.mark.needs("linux")
+def test_a_module_that_is_built_for_another_python(
+    site: Path, beside: tuple[str, ...], kind: str
+) -> None:
+    name = "torch/_c.cpython-32-x86_64-linux-gnu.so"
+    files = {name: LIBRARY, **{f"torch/{each}": LIBRARY for each in beside}}
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    install(site, {"torch/__init__.py": b"x = 1\n", **files})
+    assert faults(site) == ([(name, kind)] if kind else [])

@@ -211,3 +211,38 @@ def test_it_runs_in_process_and_changes_nothing() -> None:
     assert (list(sys.path), sys.prefix, dict(os.environ)) == before
     assert answer == describe(sys.executable)
     assert json.loads(interpreter_info.encode(answer)) == answer
+
+
+def test_a_folder_that_start_code_puts_first_is_first_and_the_code_is_not_run(
+    tmp_path: Path,
+) -> None:
+    site = make_venv(tmp_path / "v")
+    (tmp_path / "checkout").mkdir()
+    code = f"import sys, pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch(); "
+    code += f"sys.path.insert(0, {str(tmp_path / 'checkout')!r})\n"
+    (site / "stale.pth").write_text(code, encoding="utf-8")
+    answer = describe(str(tmp_path / "v/bin/python"))
+    assert [(each["path"], each["scope"]) for each in answer["folders"]] == [
+        (str(tmp_path / "checkout"), "front"),
+        (str(site), "environment"),
+    ]
+    front = {str(tmp_path / "checkout"): str(site / "stale.pth")}
+    assert answer["front"] == front
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_packages_of_another_python_are_seen(tmp_path: Path) -> None:
+    make_venv(tmp_path / "v")
+    other = tmp_path / "v/lib/python3.2/site-packages"
+    other.mkdir(parents=True)
+    add_distribution(other, "torch", "2.8.0")
+    assert describe(str(tmp_path / "v/bin/python"))["other_libraries"] == ["python3.2"]
+    add_distribution(next(tmp_path.glob("v/lib/python3.[1-9]*[0-9]/site-packages")), "rich", "1")
+    assert describe(str(tmp_path / "v/bin/python"))["other_libraries"] == []
+
+
+@pytest.mark.needs("linux")
+@pytest.mark.parametrize("python", pythons())
+def test_a_python_that_is_whole_has_all_its_compiled_modules(python: str) -> None:
+    compiled = describe(python)["compiled"]
+    assert [name for name, path in compiled.items() if not Path(path).is_file()] == []

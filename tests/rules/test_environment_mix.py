@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Distribution
+from envcheck.model import Absent, Distribution, InterpreterFault
 from tests.rules.factory_python import (
     UNREADABLE,
     build,
@@ -146,3 +146,15 @@ def test_unread_distributions_are_others_to_tell() -> None:
     assert (
         found("env-mixed", context(facts(build("torch", "2.8.0"), version=known("3.11.7")))) == []
     )
+
+
+def test_a_folder_that_start_code_puts_first_is_kept_out_by_its_file() -> None:
+    """Whatever package it hides; not only those whose second copy breaks the first."""
+    copies = (outside("rich", "13.0", "front"), distribution("rich", "12.0"))
+    faults = known((InterpreterFault("front", USER, "/s/x.pth"),))
+    (finding,) = findings(
+        "env-mixed", context(facts(distributions=copies, interpreter_faults=faults))
+    )
+    assert finding.severity == "warning"
+    assert finding.fix is not None
+    assert argvs(finding.fix.actions) == [("mv", "/s/x.pth", "/s/x.pth.off")]

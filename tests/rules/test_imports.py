@@ -11,15 +11,18 @@ from envcheck.model import (
     NOTE,
     PASSED,
     UNPROVEN,
+    USE,
     WARNING,
     About,
     Distribution,
     Finding,
     ImportTest,
+    InterpreterFault,
     Report,
     replace,
 )
 from envcheck.model.fixes.environment import ReinstallFiles
+from envcheck.model.fixes.interpreter import InstallPython
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.imports import last_words, weigh_imports
 from tests.rules.factory_machine import build, context, known
@@ -252,3 +255,47 @@ def test_the_first_cause_of_a_chain_is_read_too() -> None:
 )
 def test_the_last_words_are_the_exception(printed: str, words: str) -> None:
     assert last_words(tried("torch", FAILED, printed)) == words
+
+
+def test_a_computation_that_dies_after_a_passed_import_keeps_the_claim() -> None:
+    claims = [claim("install-damaged", "numpy 2.1.0 is damaged: numpy/core.py is empty.")]
+    words = "AttributeError: module 'numpy.core' has no attribute 'array'"
+    dead = replace(tried("torch", FAILED, trace(f"{SITE}/torch/a.py", words)), stage=USE)
+    (found,) = weighed(claims, dead)
+    assert (found.severity, found.stops) == (ERROR, USE)
+    assert found.evidence[-1].shown == f"torch 2.8.0, computing: {words}"
+    (found,) = weighed([], dead)
+    assert found.message == f"torch 2.8.0 imports, but does not compute: {words}"
+
+
+def test_a_requirement_without_consequence_is_a_note() -> None:
+    words = "torch 2.8.0 requires setuptools>=70, but setuptools 65.5 is installed."
+    claims = [claim("dependency-conflict", words, WARNING)]
+    assert [item.severity for item in weighed(claims, tried("torch", PASSED))] == [NOTE]
+    claims = [claim("install-damaged", "torch 2.8.0 is damaged: a.so is empty.", WARNING)]
+    assert weighed(claims, tried("torch", PASSED)) == claims
+
+
+def test_a_module_of_python_itself_that_is_missing_is_the_interpreter_s_fault() -> None:
+    made = machine(
+        tried(
+            "torch", FAILED, trace("/base/lib/x.py", "ModuleNotFoundError: No module named 'array'")
+        )
+    )
+    faults = known((InterpreterFault("lacks", "array"),))
+    facts = replace(made.facts, python=replace(made.facts.python, interpreter_faults=faults))
+    (found,) = weigh_imports(Context(facts, made.matrix, made.target), [])
+    assert (found.id, found.severity, found.cure) == (
+        "import-failed",
+        ERROR,
+        InstallPython(lacks=("array",)),
+    )
+
+
+def test_compiled_code_points_to_the_package_that_loads_it() -> None:
+    """Its frames name files that are not installed: numpy/core.pyx."""
+    claims = [claim("install-damaged", "numpy 2.1.0 is damaged: numpy/h.so is empty.", WARNING)]
+    printed = trace(
+        f"{SITE}/numpy/__init__.py", '  File "numpy/core.pyx", line 1, in init\nKeyError: 1'
+    )
+    assert [item.severity for item in weighed(claims, tried("torch", FAILED, printed))] == [ERROR]

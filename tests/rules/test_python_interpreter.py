@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, FrameworkRelease
+from envcheck.model import Absent, FrameworkRelease, InterpreterFault
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
 from tests.rules.factory_python import (
     UNREADABLE,
@@ -187,3 +187,40 @@ def test_32bit_without_any_release_to_cite() -> None:
     assert found("python-32bit", context(facts(bits=known(32)), rows=edited_matrix(edit))) == [
         ("python-32bit", "error")
     ]
+
+
+def test_a_module_that_python_lacks_and_an_import_needs() -> None:
+    lacks = (InterpreterFault("lacks", "zlib"), InterpreterFault("lacks", "_sqlite3"))
+    given = facts(
+        build("torch", "2.8.0"), distributions=(distribution("torch", "2.8.0"),),
+        interpreter_faults=known(lacks),
+    )  # fmt: skip
+    (finding,) = findings("env-mixed", context(given))
+    assert finding.message == "This Python has no zlib: `import torch` needs it."
+    assert finding.fix is not None
+    assert finding.fix.summary.startswith("Install a Python that has zlib")
+
+
+def test_a_module_that_no_import_needs_is_not_missed() -> None:
+    lacks = known((InterpreterFault("lacks", "_sqlite3"), InterpreterFault("lacks", "pyexpat")))
+    given = facts(build("torch", "2.8.0"), interpreter_faults=lacks)
+    assert findings("env-mixed", context(given)) == []
+
+
+def test_a_library_of_python_itself_that_is_not_found() -> None:
+    fault = InterpreterFault("unloadable", "_ctypes", "/l/_ctypes.so", "libffi.so.7")
+    given = facts(
+        build("torch", "2.8.0"), distributions=(distribution("torch", "2.8.0"),),
+        interpreter_faults=known((fault,)),
+    )  # fmt: skip
+    (finding,) = findings("env-mixed", context(given))
+    assert "(/l/_ctypes.so needs libffi.so.7, which is not found)" in finding.message
+
+
+def test_packages_that_lie_where_another_python_looks() -> None:
+    fault = InterpreterFault("other-library", "/env/lib/python3.9")
+    given = facts(prefix=known("/env"), interpreter_faults=known((fault,)))
+    (finding,) = findings("env-mixed", context(given))
+    assert "lie in /env/lib/python3.9" in finding.message
+    assert finding.fix is not None
+    assert "python3.9" in finding.fix.summary

@@ -37,6 +37,7 @@ class LeaveOutFolders(Fix):
     """Take folders off PYTHONPATH."""
 
     folders: Tuple[str, ...]
+    file: str = ""  # whose code puts them there; "": PYTHONPATH does
 
 
 @dataclass

@@ -24,6 +24,15 @@ class InstallPython(Fix):
     """Recreate the environment with another build of Python."""
 
     architecture: str = ""  # of the machine, where Python is for another one; "": it has 32 bits
+    lacks: Tuple[str, ...] = ()  # modules of its own that this one does not have
+
+
+@dataclass
+class RestorePython(Fix):
+    """Start the Python in an environment again whose packages it holds."""
+
+    folder: str
+    minor: str  # 3.11
 
 
 @dataclass

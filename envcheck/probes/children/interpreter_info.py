@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Tuple  # noqa: F401 - for the type comments
 
 LIMIT = 5000  # distributions
+# What CPython compiles, and its own library imports without a replacement.
+_COMPILED = (
+    "_bz2 _ctypes _lzma _multiprocessing _posixsubprocess _random _socket _sqlite3 _ssl _struct"
+    " array binascii fcntl math mmap pyexpat select unicodedata zlib"
+)
 _SHARES = "include-system-site-packages"  # pyvenv.cfg
 _READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not give all modules
 
@@ -51,6 +56,9 @@ def describe(environ, without_packages="", prefix=""):
             "folders": [{"path": path, "scope": scope} for path, scope in folders],
             "distributions": found[:LIMIT],
             "unowned": list_unowned(folders, found)[:LIMIT],
+            "front": find_front(folders),
+            "other_libraries": list_other_libraries(venv, library),
+            "compiled": {} if prefix else find_compiled(),
             "truncated": len(found) > LIMIT,
         }
     )
@@ -79,6 +87,28 @@ def describe_this():  # type: () -> Dict[str, Any]
         "config": config,
         "library": get_library_name(),
     }
+
+
+def find_compiled():  # type: () -> Dict[str, str]
+    """Map this Python's own compiled modules to their files, "" for one that is missing."""
+    if sys.platform != "linux" or sys.implementation.name != "cpython":
+        return {}
+    found = {}
+    for name in _COMPILED.split():
+        specs = [each.find_spec(name, None) for each in sys.meta_path]
+        found[name] = ([str(each.origin) for each in specs if each is not None] + [""])[0]
+    return {name: path for name, path in found.items() if path not in ("built-in", "frozen")}
+
+
+def list_other_libraries(venv, library):  # type: (str, str) -> List[str]
+    """List the folders in which another Python's packages lie where this one has none."""
+    places = {
+        name: list_names(os.path.join(venv, "lib", name, "site-packages"))
+        for name in (list_names(os.path.join(venv, "lib")) if venv else [])
+    }
+    if any(name.endswith(".dist-info") for name in places.get(library, [])):
+        return []
+    return [name for name in places if any(each.endswith(".dist-info") for each in places[name])]
 
 
 def get_machine():  # type: () -> str
@@ -240,11 +270,30 @@ def list_site_folders(environ, place, config, user):
         bases = []
     if venv:
         found += [(path, "environment") for path in list_packages_folders(venv, library)]
-    result = {}  # type: Dict[str, str]
-    for path, scope in found + users + bases:
+    usual = found + users + bases
+    result = dict.fromkeys(find_front(usual), "front")  # type: Dict[str, str]
+    for path, scope in usual:
         for each in [path] + (list_pth_folders(path) if scope != "path" else []):
             result.setdefault(each, scope)
     return [(path, scope) for path, scope in result.items() if os.path.isdir(path)]
+
+
+def find_front(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
+    """Map the folders that code of a start puts in front of all others to its file.
+
+    The code is not run. Sample: "import sys; sys.path.insert(0, '/home/me/checkout')"
+    """
+    found = {}  # type: Dict[str, str]
+    for folder, scope in folders:
+        names = list_names(folder) if scope not in ("path", "front") else []
+        for name in names:
+            if name.endswith(".pth") or name in ("sitecustomize.py", "usercustomize.py"):
+                path = os.path.join(folder, name)
+                for line in read_text(path).splitlines():
+                    quoted = line.partition("sys.path.insert")[2].replace('"', "'").split("'")
+                    if len(quoted) > 2 and os.path.isabs(quoted[1]):
+                        found.setdefault(quoted[1], path)
+    return found
 
 
 def list_packages_folders(prefix, library):  # type: (str, str) -> List[str]
