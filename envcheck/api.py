@@ -818,16 +818,16 @@ def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], N
 
 def _explain_import(context: rules.Context, printed: str) -> Finding | None:
     """Find the cause of a failing import in what it printed, with the facts of its environment."""
-    from envcheck.explain.judge import judge_log  # few imports fail
+    from envcheck.explain.judge import judge_log, list_refuted  # few imports fail
     from envcheck.explain.scan import scan
     from envcheck.explain.signatures import load_signatures
 
     events = scan([("import", [printed.encode()])], load_signatures()).events
     explained = judge_log(events, context.matrix, context.facts, rules.Target(context.goal))
     primary = next((item for item in explained.findings if item.primary), None)
-    if primary and any(item.fact == "log" for item in primary.evidence):
-        return primary
-    return None
+    if primary is None or primary.id in list_refuted(context.facts):
+        return None
+    return primary if any(item.fact == "log" for item in primary.evidence) else None
 
 
 def _read_saved(saved: Saved) -> Snapshot:

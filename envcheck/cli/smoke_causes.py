@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from envcheck.cli import common
 from envcheck.cli.common import UserError
 from envcheck.diagnosis import with_steps
-from envcheck.explain.judge import judge_log
+from envcheck.explain.judge import judge_log, list_refuted
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import Event, load_signatures
 from envcheck.matrix import load_matrix
@@ -78,7 +78,8 @@ class CauseFinder:
             events, self._context.matrix, self._context.facts, self._context.target
         ).findings
         for item in found:
-            if item.id != unlikely and _may_explain(item, on_gpu=on_gpu):
+            is_refuted = item.id in list_refuted(self._context.facts)
+            if item.id != unlikely and not is_refuted and _may_explain(item, on_gpu=on_gpu):
                 return item
         return None
 

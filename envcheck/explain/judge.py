@@ -642,6 +642,12 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
     return named
 
 
+def list_refuted(facts: Facts) -> tuple[str, ...]:
+    """List what no words of a program on this machine can mean: it has the instructions."""
+    has_avx = "avx" in (facts.host.cpu_flags.value or ())
+    return ("cpu-missing-avx",) if has_avx else ()
+
+
 # Captures that show that a GPU exists, or that somebody looks for what a GPU needs.
 _GPU_SOUGHT = (
     "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path",

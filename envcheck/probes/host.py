@@ -182,10 +182,10 @@ def read_shm_size(host: Host) -> Fact[int]:
     if host.system != "linux":
         return Absent((_SHM,))
     text = host.read_text("/proc/mounts")
-    if not isinstance(text, Known):
-        return or_unmounted(host, text, "/proc")
-    if not text.value.strip():
-        return Unknown("failed", "/proc/mounts is empty", ("/proc/mounts",))
+    if isinstance(text, Unknown):
+        return text
+    if not (text.value or "").strip():  # every Linux has mounts
+        return Unknown("failed", "/proc/mounts is missing or empty", ("/proc/mounts",))
     return parse_shm_size(text.value)
 
 

@@ -64,7 +64,7 @@ SYS = {"/sys/bus/pci/devices/none": "", "/sys/module/ext4/x": "", "/sys/firmware
         (PROC, OF_SYS),
         ({**PROC, **SYS}, set()),
         ({"/proc": DENIED, **SYS}, OF_PROC),
-        ({"/proc/cpuinfo": "", **SYS}, {"host.cpu_model", "host.cpu_flags"}),
+        ({"/proc/cpuinfo": "", **SYS}, {"host.cpu_model", "host.cpu_flags", "host.shm_bytes"}),
         ({**PROC, "/proc/mounts": "", **SYS}, {"host.shm_bytes"}),
         ({**PROC, "/sys": DENIED}, OF_SYS),
     ],

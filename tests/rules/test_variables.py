@@ -124,3 +124,31 @@ def test_a_variable_that_rescues() -> None:
         )
         found = judged(context(machine), "protobuf-conflict").findings
         assert [item.severity for item in found if item.id == "protobuf-conflict"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "value", "severity"),
+    [
+        ("3.13.0", "PYTHON_CPU_COUNT", "abc", ERROR),
+        ("3.13.0", "PYTHON_CPU_COUNT", "4", ""),
+        ("3.11.7", "PYTHON_CPU_COUNT", "abc", ""),
+        ("3.13.0", "PYTHON_GIL", "0", WARNING),
+        ("3.13.0", "PYTHON_GIL", "1", ""),
+        ("3.11.7", "ATEN_CPU_CAPABILITY", "default", NOTE),
+    ],
+)
+def test_variables_that_a_release_reads(version: str, name: str, value: str, severity: str) -> None:
+    found = told("torch", name, value, version=known(version))
+    assert [item.severity for item in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("value", "expected"), [("tcp://10.0.0.1:8000", [WARNING]), ("8000", [])])
+def test_a_service_that_is_called_vllm_breaks_vllm(value: str, expected: list[str]) -> None:
+    """Kubernetes sets VLLM_PORT to its address."""
+    machine = facts(
+        *BUILDS["torch"],
+        distributions=(*INSTALLED["torch"], distribution("vllm", "0.11.0")),
+        host={"environment": known({"VLLM_PORT": value})},
+    )
+    found = findings(ID, context(machine))
+    assert [item.severity for item in found] == expected
