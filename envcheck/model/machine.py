@@ -370,8 +370,9 @@ class FileFault:
     distribution: str
     release: str
     path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
-    # missing, empty, truncated, shortened (without what the loader does not read), not-elf,
-    # other-python (built for another one)
+    # missing, empty, emptied (a module from which none near it takes names), truncated, shortened
+    # (without what the loader does not read), not-elf, garbled, edited, other-python (built for
+    # another one)
     kind: str
     installer: str = ""
     location: str = ""

@@ -184,7 +184,7 @@ def read_shm_size(host: Host) -> Fact[int]:
     text = host.read_text("/proc/mounts")
     if isinstance(text, Unknown):
         return text
-    if not (text.value or "").strip():  # every Linux has mounts
+    if text.value is None or not text.value.strip():  # every Linux has mounts
         return Unknown("failed", "/proc/mounts is missing or empty", ("/proc/mounts",))
     return parse_shm_size(text.value)
 

@@ -31,6 +31,7 @@ from envcheck.model import (
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
+_SOURCE_LIMIT = 1 << 20  # bytes of a module
 _COPIED = 200  # files of one distribution that changed after its installation
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
@@ -172,6 +173,8 @@ def _find_faults(
                 changed.append(posixpath.join(folder, name))
         later = set(host.list_changed(place, listing)).intersection(files)
         changed += [posixpath.join(folder, name) for name in later if name.endswith(".py")]
+    emptied = [path for path, kind in found.items() if kind == "empty" and path.endswith(".py")]
+    found.update((path, "emptied") for path in emptied if not _gives_names(host, location, path))
     found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
     if len(changed) <= _COPIED:  # else the whole environment was copied or unpacked anew
         others = [path for path in dict.fromkeys((*smaller, *changed)) if path not in found]
@@ -182,6 +185,23 @@ def _find_faults(
     return [
         FileFault(*given, path, found[path], entry["installer"], location) for path in order[:_KEPT]
     ]
+
+
+def _gives_names(host: Host, location: str, path: str) -> bool:
+    """Return whether a module beside one, or in the folder above, imports names from it.
+
+    Where none does, an import of the emptied module goes on.
+    """
+    folder, name = posixpath.split(path)
+    stem = posixpath.basename(folder) if name == "__init__.py" else name[: -len(".py")]
+    taking = re.compile(rf"^\s*from\s+[\w.]*\b{re.escape(stem)}\s+import\b", re.MULTILINE)
+    for place in (folder, posixpath.dirname(folder)):
+        for each in list_names(host, posixpath.join(location, place)) if place else ():
+            if each.endswith(".py"):
+                text = host.read_text(posixpath.join(location, place, each), _SOURCE_LIMIT)
+                if taking.search(text.value or ""):
+                    return True
+    return not posixpath.dirname(folder) and name == "__init__.py"  # a top-level module
 
 
 def _find_cut_off(

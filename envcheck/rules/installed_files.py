@@ -146,6 +146,7 @@ _TEST = re.compile(r"(^|/)test(/|$)")
 _FAULTS = {
     "missing": "is missing",
     "empty": "is empty",
+    "emptied": "is empty",
     "truncated": "is cut off",
     "shortened": "lacks its end",
     "not-elf": "is no library",
@@ -330,7 +331,7 @@ def _list_imports(context: Context, distribution: str) -> list[str]:
 @once
 def find_import(context: Context, fault: FileFault) -> str:
     """Name the import that loads a file and dies without it: a framework's first."""
-    if fault.kind in {"shortened", _EDITED}:
+    if fault.kind in {"shortened", "emptied", _EDITED}:
         return ""
     name = fault.path.rpartition("/")[2]
     for link in context.facts.python.link_faults.value or ():

@@ -346,3 +346,22 @@ def test_a_module_that_is_built_for_another_python(
     shutil.rmtree(site / "torch-2.13.0.dist-info")
     install(site, {"torch/__init__.py": b"x = 1\n", **files})
     assert faults(site) == ([(name, kind)] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("from .part import X", "empty"),
+        ("from torch.nn.part import (X,", "empty"),
+        ("from torch.nn import part", "emptied"),
+        ("from .partly import X", "emptied"),
+    ],
+)
+def test_an_empty_module_stops_only_what_takes_names_from_it(
+    site: Path, line: str, kind: str
+) -> None:
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    texts = {"torch/__init__.py": b"x = 1\n", "torch/nn/part.py": b"X = 1\n"}
+    install(site, {**texts, "torch/nn/user.py": f"{line}\n".encode()})
+    (site / "torch/nn/part.py").write_text("")
+    assert faults(site) == [("torch/nn/part.py", kind)]
