@@ -123,11 +123,19 @@ def find_lost_modules(context: Context, names: AbstractSet[str]) -> list[Interpr
     return [fault for fault in lost if not names.isdisjoint((fault.name, fault.name.lstrip("_")))]
 
 
+# What Python's own library and NumPy go on without.
+_GUARDED = frozenset(("_ctypes", "ctypes", "bz2", "lzma", "ssl", "zlib"))
+
+
 def _list_imported(context: Context) -> dict[str, frozenset[str]]:
-    """Map what is installed and recorded, frameworks first, to the modules that it needs."""
+    """Map what is installed and recorded, frameworks first, to the modules that it needs.
+
+    The recorded imports needed something of `needed`; of the others they needed that they are there.
+    """
     names = [*filter(None, map(framework_of, context.distributions)), *companions()]
     installed = (name for name in names if framework_of(name) or name in context.distributions)
-    return {name: imported_modules(name)[0] for name in installed}
+    imported = {name: imported_modules(name) for name in installed}
+    return {name: needed | (loaded - _GUARDED) for name, (needed, loaded) in imported.items()}
 
 
 def describe_lost_modules(context: Context, name: str, faults: list[InterpreterFault]) -> Finding:
