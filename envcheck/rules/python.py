@@ -130,7 +130,7 @@ _GUARDED = frozenset(("_ctypes", "ctypes", "bz2", "lzma", "ssl", "zlib"))
 def _list_imported(context: Context) -> dict[str, frozenset[str]]:
     """Map what is installed and recorded, frameworks first, to the modules that it needs.
 
-    The recorded imports needed something of `needed`; of the others they needed that they are there.
+    Recorded imports took something from what is needed, and no more than loaded the others.
     """
     names = [*filter(None, map(framework_of, context.distributions)), *companions()]
     installed = (name for name in names if framework_of(name) or name in context.distributions)
