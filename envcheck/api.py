@@ -514,6 +514,8 @@ def check(
     expect: Expectation | None = None,
     driver: str = "",
     gpu: str | Sequence[str] = (),
+    extras: Sequence[str] = (),
+    groups: Sequence[str] = (),
     snapshot: Saved | None = None,
     matrix: Path | None = None,
 ) -> CheckResult:
@@ -522,7 +524,8 @@ def check(
     `config` is the file with the [tool.envcheck] table; "" is pyproject.toml here. `file` judges a
     Dockerfile, a compose file, an environment.yml or a requirements file before it is built.
     `driver` and `gpu` state the machines that run it; without them, the minima of the table count.
-    `expect` overrides the table. The other arguments are those of `doctor`.
+    `extras` and `groups` are what is installed of a project or a lock file. `expect` overrides the
+    table. The other arguments are those of `doctor`.
     """
     config = os.fspath(config)
     python = os.fspath(python)
@@ -532,12 +535,10 @@ def check(
     if expect is not None:
         gate = replace(gate, config=replace(gate.config, expect=_make_target(expect).expect))
     if file:
-        report, machine = _judge_file(gate, file, driver, gpu)
-    elif driver or gpu:
-        raise UserError(
-            "--driver and --gpu describe the machines that a"
-            " file is built for: name one with --dockerfile."
-        )
+        named = (tuple(extras), tuple(groups))
+        report, machine = _judge_file(gate, file, driver, _list_texts(gpu), named)
+    elif driver or gpu or extras or groups:
+        raise UserError("--driver, --gpu, --extra and --group are about a file: name it.")
     else:
         machine = _read_judged(snapshot, python, env)
         inspected = inspected_options(fold_home(python), fold_home(env))
@@ -993,13 +994,23 @@ def allows_imports() -> bool:
 
 
 def _judge_file(
-    gate: Gate, file: str, driver: str, gpu: str | Sequence[str]
+    gate: Gate,
+    file: str,
+    driver: str,
+    gpus: tuple[str, ...],
+    named: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
+    from envcheck.check.requirement_files import Selection
 
-    text, gpus = _read_text(file), _list_texts(gpu)
     report, facts = judge_text(
-        text, file, lambda name: _read_beside(file, name), gate, driver=driver, gpus=gpus
+        _read_text(file),
+        file,
+        lambda name: _read_beside(file, name),
+        gate,
+        driver=driver,
+        gpus=gpus,
+        selection=Selection(*named) if any(named) else None,
     )
     return report, Snapshot(SCHEMA_VERSION, __version__, "not built yet", "", facts)
 

@@ -25,6 +25,7 @@ from envcheck.check.blueprint import (
 from envcheck.check.dockerfile import parse_dockerfile
 from envcheck.check.requirement_files import (
     Places,
+    Selection,
     _list,
     logical_lines,
     mapping_of,
@@ -166,8 +167,13 @@ def _names(value: object, part: str) -> bool:
     return any(isinstance(item, str) and part in item for item in _list(value))
 
 
-def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ...]:
-    """Read a Dockerfile, or another file that says what is installed; raises FileError."""
+def read_blueprints(
+    text: str, path: str, reader: Reader, selection: Selection | None = None
+) -> tuple[Blueprint, ...]:
+    """Read a Dockerfile, or another file that says what is installed; raises FileError.
+
+    `selection` is what of a project is installed.
+    """
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     if re.fullmatch(r"pixi\.lock|.*conda-lock\.ya?ml", name):
@@ -175,7 +181,7 @@ def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ..
     if name.endswith((".yml", ".yaml")):
         return _yaml(text, path, files)
     if name.endswith((".toml", ".lock")):
-        return (parse_project(text, path),)
+        return (parse_project(text, path, selection),)
     if name.endswith((".txt", ".in")):
         return (parse_requirements(text, path, files),)
     return parse_dockerfile(text, path, files)

@@ -21,6 +21,7 @@ from envcheck.check.blueprint import (
     substituted,
 )
 from envcheck.check.requirement_files import (
+    Selection,
     apply_constraints,
     parse_conda_lock,
     parse_environment_yml,
@@ -29,7 +30,10 @@ from envcheck.check.requirement_files import (
     read_folder_line,
     with_index,
 )
+from envcheck.frameworks import framework_of
+from envcheck.matrix.companions import companion_row
 from envcheck.model import dataclass
+from envcheck.model.requirements import name_of
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")
@@ -221,8 +225,21 @@ def parse_install(argv: list[str]) -> Install | None:
         place = next((index for index, arg in enumerate(argv[:8]) if arg in _PIP_COMMANDS), 0)
         install = _arguments("pip", [*variables, *argv[place + 1 :]], is_uv=is_uv)
         return replace(install, is_removal=argv[place] == "uninstall") if place else None
+    return _parse_add(argv, variables, is_uv=is_uv) or _parse_conda(argv)
+
+
+def _parse_add(argv: list[str], variables: list[str], *, is_uv: bool) -> Install | None:
+    """Read what adds packages to the environment of a project: uv add, poetry add, pixi add."""
     if argv[0] == "add" and is_uv:
         return _arguments("pip", [*variables, *argv[1:]], is_uv=True)
+    if argv[:2] == ["pixi", "add"]:
+        return _arguments("pip" if "--pypi" in argv else "conda", argv[2:])
+    if " ".join(argv[:2]) in _ADDS:
+        return _arguments("pip", [*variables, *argv[2:]])
+    return None
+
+
+def _parse_conda(argv: list[str]) -> Install | None:
     if not _CONDA.fullmatch(argv[0]):
         return None
     argv = argv[1:] if argv[1] == "env" else argv
@@ -243,6 +260,8 @@ def _without_runner(argv: list[str]) -> list[str]:
     return argv
 
 
+# What adds packages to the environment of a project, and installs them there.
+_ADDS = frozenset({"poetry add", "pdm add", "pipenv install", "rye add", "hatch add"})
 _PIP_COMMANDS = frozenset({"install", "wheel", "uninstall"})
 _CONDA_INSTALLS = frozenset({"install", "create", "update"})
 _CONDA_REMOVALS = frozenset({"remove", "uninstall"})
@@ -392,6 +411,7 @@ _LOCKS = {
     "uv": ("uv.lock", "pyproject.toml"),
     "poetry": ("poetry.lock", "pyproject.toml"),
     "pdm": ("pdm.lock", "pyproject.toml"),
+    "pipenv": ("Pipfile.lock",),
     "pixi": ("pixi.lock",),
     "conda-lock": ("conda-lock.yml",),
 }
@@ -399,9 +419,46 @@ _CONDA_LOCKS = ("pixi.lock", "conda-lock.yml")
 _PROJECTS = re.compile(
     r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install"
 )
+# Options that choose extras and groups: what they add to, and the name where they take no value.
+_ALL, _UNASKED = "*", "dev"
+_SELECTS: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(("--extra", "--extras", "-E"), (("extras",), "")),
+    "--all-extras": (("extras",), _ALL),
+    **dict.fromkeys(("--group", "--with", "--only", "--only-group"), (("groups",), "")),
+    "--all-groups": (("groups",), _ALL),
+    "-G": (("extras", "groups"), ""),
+    "--dev": (("groups",), _UNASKED),
+    **dict.fromkeys(("--without", "--no-group"), (("excluded",), "")),
+    **dict.fromkeys(
+        ("--no-dev", "--prod", "--production", "--no-default-groups"), (("excluded",), _UNASKED)
+    ),
+}
+
+
+def parse_selection(argv: list[str]) -> Selection:
+    """Read which extras and groups a command installs: uv sync --extra gpu --no-dev."""
+    found: dict[str, list[str]] = {"extras": [], "groups": [], "excluded": []}
+    rest = iter(argv)
+    for arg in rest:
+        option, has_value, value = arg.partition("=")
+        fields, fixed = _SELECTS.get(option, ((), ""))
+        if not fields:
+            continue
+        names = fixed or (value if has_value else next(rest, ""))
+        for field in fields:
+            found[field] += [name for name in re.split(r"[ ,]+", names) if name]
+    return Selection(
+        tuple(found["extras"]),
+        tuple(found["groups"]),
+        tuple(found["excluded"]),
+        not {"--only", "--only-group"}.isdisjoint(arg.partition("=")[0] for arg in argv),
+    )
+
+
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
 _WORTH_READING = re.compile(
-    r"get-pip|install|sync|\badd\b|wheel|nvcc|setup\.py|cuda|venv|create|update|activate|externally|break-system|conda|pyenv"
+    r"get-pip|install|inject|uvx|--with|sync|\badd\b|wheel|nvcc|setup\.py|cuda|venv|create|update"
+    r"|activate|externally|break-system|conda|pyenv"
     r"|(?:^|[;&]\s*)(?:export\s+)?\w+=|\.(?:sh|py)\b|\./|\|\s*(?:ba)?sh\b|\bmake\b",
     re.IGNORECASE,
 )
@@ -473,9 +530,10 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
         blueprint = replace(
             blueprint, own_python=True, old_installer=blueprint.old_installer or is_old
         )
-    if project := _PROJECTS.search(line):
+    names_packages = install is not None and bool(install.packages)
+    if not names_packages and (project := _PROJECTS.search(line)):
         blueprint = _add_project(
-            blueprint, _LOCKS.get(project[0].split()[0], ()), line, location, files
+            blueprint, _LOCKS.get(project[0].split()[0], ()), argv, location, files
         )
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
@@ -611,23 +669,19 @@ def _list_included(
 
 
 def _add_project(
-    blueprint: Blueprint, names: tuple[str, ...], line: str, location: str, files: Files
+    blueprint: Blueprint, names: tuple[str, ...], argv: list[str], location: str, files: Files
 ) -> Blueprint:
     """Add what a project's lock file pins, or its pyproject.toml asks for."""
     inner = next((found for found in map(files.find, names) if found), None)
     if inner is None:
-        return _with_gap(
-            blueprint,
-            f"`{line[:60]}` installs from the project's own files, which are not judged.",
-            location,
-        )
+        line = " ".join(argv)[:60]
+        gap = f"`{line}` installs from the project's own files, which are not judged."
+        return _with_gap(blueprint, gap, location)
     try:
         if names[0] in _CONDA_LOCKS:
             project = parse_conda_lock(inner[1], inner[0])
         else:
-            extras = re.findall(r"(?:--extra|--extras|-E)[ =]([\w,. -]+?)(?= -|$)", line)
-            named = [word for each in extras for word in re.split(r"[ ,]+", each) if word]
-            project = parse_project(inner[1], inner[0], named)
+            project = parse_project(inner[1], inner[0], parse_selection(argv))
     except FileError as error:
         return _with_gap(blueprint, f"{error}.", location)
     lines = tuple(replace(item, command=blueprint.next_command) for item in project.requirements)
@@ -852,9 +906,7 @@ class Stage:
                 self._put(mount_options.get("source") or mount_options.get("src") or target, target)
         is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
         for argv, number in run_commands(item):
-            words = [substituted(arg, variables) for arg in argv]
-            # A variable that stands for a command is several words: $PIP_INSTALL torch.
-            command = [*words[0].split(), *words[1:]] if argv[0].startswith("$") else words
+            command = _fill_in(argv, variables)
             variables.update(_list_assignments(command))
             is_activated |= command[0] in {".", "source", "conda"} or any(
                 arg.startswith("PATH=") for arg in command
@@ -879,9 +931,13 @@ class Stage:
             self.has_own_python = True
 
     def _command(self, argv: list[str], location: str, depth: int = 0) -> None:
-        count = len(self.blueprint.requirements)
+        before, count = self.blueprint, len(self.blueprint.requirements)
         files = replace(self.files, names=self._names, generated=self.generated)
         self.blueprint = add_command(self.blueprint, argv, location, files)
+        is_unread = _list_contents(self.blueprint) == _list_contents(before)
+        if is_unread and (name := _find_unread_name(argv)):
+            sentence = f"`{' '.join(argv)[:60]}` was not read: it names {name}."
+            self.blueprint = _with_gap(self.blueprint, sentence, location)
         if script := _find_script(argv):
             self._read_script(script, argv, location, files, depth)
         names = [name for name in _INDEX_NAMES if name in self.variables]
@@ -902,7 +958,7 @@ class Stage:
         variables = dict(self.variables)
         for number, line in _numbered(re.sub(r"\\\n", "  ", found[1])):
             for words in commands_of(line):
-                command = [substituted(arg, variables) for arg in words]
+                command = _fill_in(words, variables)
                 variables.update(_list_assignments(command))
                 self._command(command, f"{found[0]}:{number + 1}", depth + 1)
 
@@ -919,6 +975,23 @@ class Stage:
             aliases += [posixpath.join(source, rest).rstrip("/")] if source else []
         aliases += ["/".join(parts[length:]) for length in range(len(parts))]
         return tuple(dict.fromkeys(alias.lstrip("/") for alias in aliases if alias))
+
+
+def _list_contents(blueprint: Blueprint) -> tuple[tuple[Line, ...], ...]:
+    """List what commands have put into an environment, and what of them was not read."""
+    names = ("requirements", "removals", "conda", "compiles", "cuda_steps", "gaps")
+    return tuple(getattr(blueprint, name) for name in names)
+
+
+_BY_ANOTHER = frozenset({"install", "add", "inject", "easy_install", "uvx", "--with"})
+
+
+def _find_unread_name(argv: list[str]) -> str:
+    """Return the framework that another installer than those that are read is asked for."""
+    if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _BY_ANOTHER.isdisjoint(argv):
+        return ""
+    names = (re.sub("^python3?-", "", name_of(word)) for word in argv[1:])
+    return next((name for name in names if framework_of(name) or companion_row(name).releases), "")
 
 
 _MAX_SCRIPTS = 4  # scripts that call each other
@@ -955,8 +1028,19 @@ def _is_shell(path: str, text: str) -> bool:
     return not path.endswith(".py") and not re.match(r"#!(?!.*sh\b)", text)
 
 
+def _fill_in(argv: list[str], variables: Mapping[str, str]) -> list[str]:
+    """Fill in variables; one that stands for itself may be several words: $PIP_INSTALL torch."""
+    filled: list[str] = []
+    for arg in argv:
+        text = substituted(arg, variables)
+        filled += text.split() if arg.startswith("$") and text != arg else [text]
+    return filled or [""]
+
+
 def _list_assignments(argv: list[str]) -> dict[str, str]:
-    """List the variables that a command sets for those after it: A=1, export A=1."""
+    """List the variables that a command sets for those after it: A=1, export A=1, for A in 1 2."""
+    if argv[0] == "for" and argv[2:3] == ["in"]:
+        return {argv[1]: " ".join(argv[3:])}
     pairs = [_ASSIGNMENT.fullmatch(arg) for arg in (argv[1:] if argv[0] == "export" else argv)]
     return {match[1]: match[2] for match in pairs if match} if all(pairs) else {}
 

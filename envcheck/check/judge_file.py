@@ -16,6 +16,7 @@ from envcheck.check.config import Config
 from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores
+from envcheck.check.requirement_files import Selection
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
 from envcheck.matrix.query import Matrix
@@ -47,12 +48,14 @@ def judge_text(
     *,
     driver: str = "",
     gpus: tuple[str, ...] = (),
+    selection: Selection | None = None,
 ) -> tuple[Report, Facts]:
     """Judge what the text of a file builds; return the report and what the file states.
 
     Raises FileError.
 
     `driver` and `gpus` are of the machines that run it; without them, the project's minima count.
+    `selection` is what of a project or a lock file is installed.
     """
     config = gate.config
     capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
@@ -62,7 +65,8 @@ def judge_text(
         decisive = "gpus"
     elif gpus and not host.driver:
         decisive = "driver.release"
-    report, environments = _judge(read_blueprints(text, file, reader), gate, host, decisive)
+    blueprints = read_blueprints(text, file, reader, selection)
+    report, environments = _judge(blueprints, gate, host, decisive)
     return report, environments[0].final_facts()
 
 

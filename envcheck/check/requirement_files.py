@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import sys
@@ -12,9 +13,10 @@ from typing import Any
 
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.frameworks import framework_of
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
-from envcheck.model import RequestError
+from envcheck.model import RequestError, canonical_name, dataclass
 from envcheck.model.requirements import (
     evaluate_marker,
     find_requirement,
@@ -28,6 +30,8 @@ _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
 _LINKS = re.compile(r"(?:-f|--find-links)[ =]?\s*(\S+)")
 _INCLUDE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
+_Numbered = tuple[dict[str, Any], int]  # a table of a lock file, and the line of its head
+_PACKAGE = re.compile(r"\[\[packages?\]\]")
 _EDITABLE = re.compile(r"^(?:-e|--editable)[ =]?\s*")
 _MAX_PROJECTS = 3  # that require each other
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
@@ -93,16 +97,46 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
     yield from project.requirements
 
 
-def parse_project(
-    text: str, path: str, extras: Iterable[str] = (), groups: Iterable[str] = ()
-) -> Blueprint:
-    """Read a lock file of uv, Poetry, PDM or PEP 751, or the dependencies of a pyproject.toml.
+@dataclass
+class Selection:
+    """Which extras and groups of a project its tool installs; "*" is each of them."""
+
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()  # groups
+    is_only: bool = False  # the groups without what the project itself requires
+
+    def pick(self, table: object, names: tuple[str, ...]) -> list[str]:
+        """List those keys of a table that are named."""
+        keys = list(table) if isinstance(table, dict) else []
+        return [key for key in keys if key in names or "*" in names]
+
+    def takes(self, groups: object, usual: tuple[str, ...]) -> bool:
+        """Return whether a locked package is in a group that is installed; () is each group."""
+        if not isinstance(groups, list):
+            return True
+        left = set(groups) - {*self.excluded}
+        if "*" in self.groups:
+            return bool(left)
+        named = {*self.groups, *self.extras, *(() if self.is_only else usual)}
+        return bool(left & named) or (bool(left) and not (usual or self.is_only))
+
+
+USUAL = Selection()
+
+
+def parse_project(text: str, path: str, selection: Selection | None = None) -> Blueprint:
+    """Read a lock file of uv, Poetry, PDM, Pipenv or PEP 751, or the lists of a pyproject.toml.
+
+    `selection` is what a command chooses; without it, what only extras bring is named.
 
     Sample: [[package]]
             name = "torch"
             version = "2.14.0+cu130"
             source = { registry = "https://download.pytorch.org/whl/cu130" }
     """
+    if text.lstrip().startswith("{"):
+        return _parse_pipfile(text, path, selection or USUAL)
     document = read_toml(text, path)
     packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
     if len(packages) > _MAX_PACKAGES:
@@ -113,34 +147,89 @@ def parse_project(
             for number, line in enumerate(text.splitlines(), 1)
             if _PACKAGE.match(line.strip())
         ]
-        numbered = _chosen(list(zip(packages, starts, strict=False)), document, frozenset(extras))
-        lines = [
-            line
-            for package, number in numbered
-            for line in _locked(package, f"{path}:{number + 1}")
-        ]
-        return _without_alternatives(
-            Blueprint(path, "lock file", requirements=tuple(lines)), document
-        )
+        numbered = list(zip(packages, starts, strict=False))
+        chosen = _chosen(numbered, document, selection or USUAL)
+        lines = _list_locked_lines(chosen, path)
+        left_out = () if selection else _name_left_out(lines, _list_locked_lines(numbered, path))
+        return Blueprint(path, "lock file", requirements=lines, gaps=left_out)
+    selection = selection or USUAL
     project, places = document.get("project"), Places(text, path)
-    names = []
-    if isinstance(project, dict):
-        optional = project.get("optional-dependencies")
-        lists = [project.get("dependencies")]
-        lists += [optional.get(extra) for extra in extras] if isinstance(optional, dict) else []
-        names = [item for each in lists for item in _list(each) if isinstance(item, str)]
-    names += [item for name in groups for item in _list_group(document, name)]
-    gaps = (
-        ()
-        if project
-        else (Line(f"{path} has no [project] table, so its dependencies are not judged.", path),)
-    )
-    indexes = _uv_indexes(document)
+    names = list(_list_stated(document, selection))
+    gaps: tuple[Line, ...] = ()
+    if not project and not names:
+        gap = f"{path} has no [project] table, so its dependencies are not judged."
+        gaps = (Line(gap, path),)
+    indexes = _uv_indexes(document, selection)
     asked = (Line(item, places.of(item), links=path) for item in names)
-    lines = [
-        line for item in asked for line in with_index(indexes(item.text), [item], is_only=True)
-    ]
-    return Blueprint(path, "project file", requirements=tuple(lines), gaps=gaps)
+    found = (with_index(indexes(item.text), [item], is_only=True) for item in asked)
+    stated = tuple(line for lines in found for line in lines)
+    return Blueprint(path, "project file", requirements=stated, gaps=gaps)
+
+
+def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[str]:
+    """Yield what a pyproject.toml lists, with the extras of its own that an extra names."""
+    project = document.get("project")
+    optional = _dig(project, "optional-dependencies")
+    own = canonical_name(str(_dig(project, "name")))
+    texts = [] if selection.is_only else [*_list(_dig(project, "dependencies"))]
+    for name in selection.pick(document.get("dependency-groups"), selection.groups):
+        texts += _list_group(document, name)
+    extras = selection.pick(optional, selection.extras)
+    for extra in extras:
+        texts += _list(_dig(optional, extra))
+    for text in texts:  # grows while it is walked, and so do the extras
+        asked = find_requirement(text) if isinstance(text, str) else None
+        if asked is not None and asked.name == own:
+            new = [name for name in asked.extras if name not in extras]
+            extras += new
+            texts += [item for name in new for item in _list(_dig(optional, name))]
+        elif isinstance(text, str):
+            yield text
+
+
+def _parse_pipfile(text: str, path: str, selection: Selection) -> Blueprint:
+    """Read Pipfile.lock, which is JSON.
+
+    Sample: {"_meta": {"sources": [{"name": "pytorch", "url": "https://download.pytorch.org/whl/cpu"}]},
+             "default": {"torch": {"version": "==2.14.0+cpu", "index": "pytorch"}}, "develop": {}}
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is not JSON: {error}") from None
+    places = Places(text, path)
+    sources = _tables(_dig(document, "_meta", "sources"))
+    urls = {str(item.get("name")): str(item.get("url")) for item in sources}
+    lines: list[Line] = []
+    for section in ("default", "develop") if _DEV[0] in selection.groups else ("default",):
+        table = _dig(document, section)
+        for name, entry in table.items() if isinstance(table, dict) else ():
+            version, marker = _dig(entry, "version"), _dig(entry, "markers")
+            if not isinstance(version, str) or not _NAME.fullmatch(name):
+                continue  # a folder, or an address
+            requirement = f"{name}{version}" + (f" ; {marker}" if marker else "")
+            index = urls.get(str(_dig(entry, "index")))
+            line = Line(requirement, places.key(name), links=path)
+            lines += with_index([index] if index else [], [line], is_only=True)
+    return Blueprint(path, "lock file", requirements=tuple(lines))
+
+
+def _list_locked_lines(numbered: list[_Numbered], path: str) -> tuple[Line, ...]:
+    return tuple(
+        line for package, number in numbered for line in _locked(package, f"{path}:{number + 1}")
+    )
+
+
+def _name_left_out(taken: tuple[Line, ...], every: tuple[Line, ...]) -> tuple[Line, ...]:
+    """Say which frameworks only extras or groups bring, where nothing else brings one."""
+    if any(framework_of(name_of(line.text)) for line in taken):
+        return ()
+    left = [line for line in every if framework_of(name_of(line.text))]
+    if not left:
+        return ()
+    texts = dict.fromkeys(line.text.partition(" ;")[0] for line in left)
+    gap = f"An extra or a group brings {' or '.join(texts)}: name it with --extra or --group."
+    return (Line(gap, left[0].location),)
 
 
 def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
@@ -155,30 +244,33 @@ def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
                 names.append(included)
 
 
-_Numbered = tuple[dict[str, Any], int]
-_EXTRA = re.compile(r"extra (==|!=) '(?:extra-\d+-)?([^']*)'")
+_EXTRA = re.compile(r"extra (==|!=) '(?:(?:extra|group)-\d+-)?([^']*)'")
 # The Pythons that a lock may be installed with: an edge counts where it holds for one of them.
 _PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
+_PDM_GROUPS = ("default", "dev")
+_DEV = ("dev",)  # the group that uv installs unasked
 
 
 def _chosen(
-    numbered: list[_Numbered], document: Mapping[str, Any], extras: frozenset[str]
+    numbered: list[_Numbered], document: Mapping[str, Any], selection: Selection
 ) -> list[_Numbered]:
-    """Leave out what the tool does not install: what only extras bring that nobody asks for.
+    """Leave out what the tool does not install: what only extras and groups bring.
 
-    uv.lock is walked from the project on; poetry.lock marks what is optional.
+    uv.lock is walked from the project on; Poetry marks what is optional, and PDM the groups.
     """
-    if any(package.get("optional") is True for package, _ in numbered):
-        named = document.get("extras")
-        lists = [named.get(extra) for extra in extras] if isinstance(named, dict) else []
-        wanted = {item for each in lists for item in _list(each)}
-        return [
-            item
-            for item in numbered
-            if item[0].get("optional") is not True or item[0].get("name") in wanted
-        ]
     roots = [item for item in numbered if _is_project(item[0])]
-    return _reachable(numbered, roots, extras) if roots else numbered
+    if roots:
+        return _reachable(numbered, roots, selection)
+    named = document.get("extras")
+    extras = selection.pick(named, selection.extras)
+    wanted = {item for extra in extras for item in _list(dict(named or {})[extra])}
+    usual = _PDM_GROUPS if _dig(document, "metadata", "lock_version") else ()
+    return [
+        item
+        for item in numbered
+        if (item[0].get("optional") is not True or item[0].get("name") in wanted)
+        and selection.takes(item[0].get("groups"), usual)
+    ]
 
 
 def _is_project(package: Mapping[str, Any]) -> bool:
@@ -187,35 +279,43 @@ def _is_project(package: Mapping[str, Any]) -> bool:
 
 
 def _reachable(
-    numbered: list[_Numbered], roots: list[_Numbered], extras: frozenset[str]
+    numbered: list[_Numbered], roots: list[_Numbered], selection: Selection
 ) -> list[_Numbered]:
     by_name: dict[str, list[_Numbered]] = {}
     for item in numbered:
         by_name.setdefault(str(item[0].get("name")), []).append(item)
-    chosen = frozenset(f"{root['name']}-{extra}" for root, _ in roots for extra in extras)
-    seen: set[tuple[int, str]] = set()
-    queue = [(root, extra) for root in roots for extra in ("", *extras)]
-    for item, extra in queue:  # grows while it is walked
-        if (item[1], extra) in seen:
+    named = (*selection.extras, *selection.groups)
+    chosen = frozenset(f"{root['name']}-{name}" for root, _ in roots for name in named)
+    seen: set[tuple[int, str, str]] = set()
+    queue = [(item, *part) for item in roots for part in _list_parts(item[0], selection)]
+    for item, table, name in queue:  # grows while it is walked
+        if (item[1], table, name) in seen:
             continue
-        seen.add((item[1], extra))
-        for edge in _edges(item[0], extra):
+        seen.add((item[1], table, name))
+        for edge in _tables(_dig(item[0], table, *filter(None, (name,)))):
             if not _can_hold(str(edge.get("marker", "")), chosen):
                 continue
             targets = by_name.get(str(edge.get("name")), [])
             version = edge.get("version")
             fitting = [target for target in targets if version in {None, target[0].get("version")}]
-            asked = ("", *(str(name) for name in _list(edge.get("extra"))))
-            queue += [(target, name) for target in fitting for name in asked]
-    numbers = {number for number, _ in seen}
+            parts = [("optional-dependencies", str(extra)) for extra in _list(edge.get("extra"))]
+            for target in fitting:
+                queue += [(target, *part) for part in (("dependencies", ""), *parts)]
+    numbers = {number for number, *_ in seen}
     return [item for item in numbered if item[1] in numbers]
 
 
-def _edges(package: Mapping[str, Any], extra: str) -> list[dict[str, Any]]:
-    if extra:
-        optional = package.get("optional-dependencies")
-        return _tables(optional.get(extra)) if isinstance(optional, dict) else []
-    return _tables(package.get("dependencies"))
+def _list_parts(project: Mapping[str, Any], selection: Selection) -> Iterator[tuple[str, str]]:
+    """Yield the lists of a project's own table that are installed, each with its name."""
+    if not selection.is_only:
+        yield "dependencies", ""
+    optional, groups = project.get("optional-dependencies"), project.get("dev-dependencies")
+    for extra in selection.pick(optional, selection.extras):
+        yield "optional-dependencies", extra
+    usual = () if selection.is_only else _DEV
+    for group in selection.pick(groups, (*selection.groups, *usual)):
+        if group not in selection.excluded:
+            yield "dev-dependencies", group
 
 
 @lru_cache(maxsize=1 << 14)
@@ -246,7 +346,7 @@ def _can_hold(marker: str, chosen: frozenset[str]) -> bool:
         return True
 
 
-def read_local_project(folder: str, files: Files, groups: Iterable[str] = ()) -> Blueprint | None:
+def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) -> Blueprint | None:
     """Read what `pip install FOLDER` installs besides.
 
     `.`, `./server[gpu]`; None if nothing says it.
@@ -256,14 +356,14 @@ def read_local_project(folder: str, files: Files, groups: Iterable[str] = ()) ->
     match = re.fullmatch(r"([^\[\]]*)(?:\[([\w,. -]+)\])?", folder)
     if match is None or "://" in folder:
         return None
-    extras = [item.strip() for item in (match[2] or "").split(",") if item.strip()]
+    extras = tuple(item.strip() for item in (match[2] or "").split(",") if item.strip())
     for name in ("pyproject.toml", "setup.cfg", "setup.py"):
         found = files.find(posixpath.join(match[1] or ".", name))
         if found is None:
             continue
         path, text = found
         if name == "pyproject.toml":
-            blueprint = _read_pyproject(text, path, extras, files, groups)
+            blueprint = _read_pyproject(text, path, files, Selection(extras, groups))
         elif name == "setup.cfg":
             blueprint = _read_setup_cfg(text, path, extras)
         else:
@@ -273,14 +373,12 @@ def read_local_project(folder: str, files: Files, groups: Iterable[str] = ()) ->
     return None
 
 
-def _read_pyproject(
-    text: str, path: str, extras: list[str], files: Files, groups: Iterable[str]
-) -> Blueprint | None:
+def _read_pyproject(text: str, path: str, files: Files, selection: Selection) -> Blueprint | None:
     document = read_toml(text, path)
     project = document.get("project")
     if not isinstance(project, dict):
         return None
-    blueprint = parse_project(text, path, extras, groups)
+    blueprint = parse_project(text, path, selection)
     if "dependencies" not in _list(project.get("dynamic")):
         return blueprint
     setuptools = _dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
@@ -299,7 +397,7 @@ def _dig(document: object, *keys: str) -> object:
     return document
 
 
-def _read_setup_cfg(text: str, path: str, extras: list[str]) -> Blueprint | None:
+def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
     import configparser
 
     parser = configparser.ConfigParser(interpolation=None)
@@ -319,7 +417,7 @@ def _read_setup_cfg(text: str, path: str, extras: list[str]) -> Blueprint | None
     return _project_of([name for name in names if name], text, path)
 
 
-def _read_setup_py(text: str, path: str, extras: list[str]) -> Blueprint | None:
+def _read_setup_py(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
     import ast
 
     try:
@@ -360,31 +458,6 @@ def _project_of(names: Iterable[str], text: str, path: str) -> Blueprint:
     places = Places(text, path)
     lines = tuple(Line(name, places.of(name)) for name in names)
     return Blueprint(path, "project file", requirements=lines)
-
-
-def _without_alternatives(blueprint: Blueprint, document: Mapping[str, Any]) -> Blueprint:
-    """Leave out the packages of which an extra chooses the build, and say so."""
-    versions: dict[str, list[Line]] = {}
-    for line in blueprint.requirements if document.get("conflicts") else ():
-        versions.setdefault(line.text.partition("==")[0] + line.text.partition(";")[2], []).append(
-            line
-        )
-    alternatives = [lines for lines in versions.values() if len(lines) > 1]
-    gaps = (
-        Line(
-            "An extra chooses between"
-            f" {' and '.join(item.text.partition(' ;')[0] for item in lines)}: name them in a"
-            " requirements file to judge one.",
-            lines[0].location,
-        )
-        for lines in alternatives
-    )
-    chosen = {line for lines in alternatives for line in lines}
-    kept = tuple(line for line in blueprint.requirements if line not in chosen)
-    return replace(blueprint, requirements=kept, gaps=tuple(gaps))
-
-
-_PACKAGE = re.compile(r"\[\[packages?\]\]")
 
 
 def read_toml(text: str, path: str) -> dict[str, Any]:
@@ -429,26 +502,23 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
     )
 
 
-def _uv_indexes(document: Mapping[str, Any]) -> Callable[[str], list[str]]:
+def _uv_indexes(document: Mapping[str, Any], selection: Selection) -> Callable[[str], list[str]]:
     """Return a function that lists the indexes that uv takes a requirement from."""
-    tool = document.get("tool")
-    uv = tool.get("uv") if isinstance(tool, dict) else None
-    settings: Mapping[str, Any] = uv if isinstance(uv, dict) else {}
-    urls = {str(item.get("name")): str(item.get("url")) for item in _tables(settings.get("index"))}
-    sources = settings.get("sources")
+    urls: dict[str, str] = {}
+    for item in _tables(_dig(document, "tool", "uv", "index")):
+        urls[str(item.get("name"))] = str(item.get("url"))
+    named = {**dict.fromkeys(selection.extras, "extra"), **dict.fromkeys(selection.groups, "group")}
 
     def indexes(requirement: str) -> list[str]:
         match = _NAME.match(requirement)
-        entry = sources.get(match[0]) if match and isinstance(sources, dict) else None
-        rows = _tables([entry]) or _tables(entry)
-        # nobody asks for an extra here
-        rows = [row for row in rows if not {"extra", "group"} & set(row)]
-        on_linux = [
+        entry = _dig(document, "tool", "uv", "sources", match[0] if match else "")
+        rows = [
             row
-            for row in rows
-            if "linux" in str(row.get("marker", "linux")) or "!=" in str(row["marker"])
+            for row in (_tables([entry]) or _tables(entry))
+            if all(named.get(str(row[kind])) == kind for kind in ("extra", "group") if kind in row)
+            and _can_hold(str(row.get("marker", "")), frozenset())
         ]
-        return [urls[str(row.get("index"))] for row in on_linux if str(row.get("index")) in urls]
+        return [urls[str(row.get("index"))] for row in rows if str(row.get("index")) in urls]
 
     return indexes
 

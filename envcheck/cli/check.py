@@ -43,6 +43,12 @@ _JOINED = ("text", "markdown", "github")
     help="The driver of the machines that a FILE is for.",
 )
 @click.option("--gpu", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
+@click.option(
+    "--extra", "extras", multiple=True, metavar="NAME", help="An extra of it that is installed."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="A group of it that is installed."
+)
 @common.snapshot("Judge a saved machine instead of this one.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")

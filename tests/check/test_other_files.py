@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.check.blueprint import FileError
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
+from envcheck.check.requirement_files import Selection
 from tests.check.test_files import CUDA_124, blueprints, judged, told, undecided
 from tests.work import assert_linear
 
@@ -414,3 +416,162 @@ gpu = ["torch"]
     steps = f"FROM {CUDA_124}\nRUN poetry install --extras gpu --no-root\n"
     (asked,) = read_blueprints(steps, "Dockerfile", {"poetry.lock": text}.get)
     assert [line.text for line in asked.requirements] == ["torch==2.7.1", "numpy==2.1.0"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("uv tool install vllm", "vllm"),
+        ("pipx install torch", "torch"),
+        ("pixi global install jax", "jax"),
+        ("easy_install torch", "torch"),
+        ("apt-get install -y python3-torch", "torch"),
+        ("uvx --with torch pytest", "torch"),
+    ],
+)
+def test_another_installer_that_is_asked_for_a_framework_is_listed_with_its_line(
+    command: str, name: str
+) -> None:
+    steps = f"FROM {CUDA_124}\nRUN {command}\nRUN echo add torch; git clone https://x/torch\n"
+    (found,) = blueprints(steps)
+    assert [(line.text, line.location) for line in found.gaps] == [
+        (f"`{command}` was not read: it names {name}.", "Dockerfile:2")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "texts", "conda"),
+    [
+        ("poetry add 'torch==2.13.0'", ["torch==2.13.0"], []),
+        ("pdm add torch", ["torch"], []),
+        ("pipenv install torch --index https://download.pytorch.org/whl/cpu", ["torch"], []),
+        ("pixi add pytorch-gpu", [], ["pytorch-gpu"]),
+        ("pixi add --pypi torch", ["torch"], []),
+        ("for p in torch jax; do pip install $p; done", ["torch", "jax"], []),
+    ],
+)
+def test_what_adds_to_a_project_installs_it(
+    command: str, texts: list[str], conda: list[str]
+) -> None:
+    (found,) = blueprints(f"FROM {CUDA_124}\nRUN {command}\n")
+    assert [line.text for line in found.requirements] == texts
+    assert [line.text for line in found.conda] == conda
+    assert not found.gaps
+
+
+GROUPS = UV_LOCK.replace(
+    '[[package]]\nname = "lib"',
+    '[package.dev-dependencies]\ndev = [{ name = "pywin" }]\n'
+    'gpu = [{ name = "torch", version = "2.7.1+cu128" }]\n\n[[package]]\nname = "lib"',
+    1,
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "locked"),
+    [
+        ("uv sync", ["lib==1.0", "pywin==1.0"]),
+        ("uv sync --no-dev", ["lib==1.0"]),
+        ("uv sync --no-default-groups --group gpu", ["lib==1.0", "torch==2.7.1+cu128"]),
+        ("uv sync --only-group gpu", ["torch==2.7.1+cu128"]),
+        ("uv sync --all-groups", ["lib==1.0", "pywin==1.0", "torch==2.7.1+cu128"]),
+        ("uv sync --no-group dev --all-extras", ["lib==1.0", "onnxruntime-gpu==1.22.0"]),
+    ],
+)
+def test_groups_choose_as_uv_does(command: str, locked: list[str]) -> None:
+    (found,) = read_blueprints(f"FROM {CUDA_124}\nRUN {command}\n", "D", {"uv.lock": GROUPS}.get)
+    assert [line.text for line in found.requirements] == locked
+
+
+def _grouped(head: str, name: str, groups: str) -> str:
+    return f'{head}[[package]]\nname = "{name}"\nversion = "2.7.1"\ngroups = {groups}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "locked"),
+    [
+        ("poetry install", ["torch==2.7.1", "jax==2.7.1"]),
+        ("poetry install --only main", ["torch==2.7.1"]),
+        ("poetry install --without dev", ["torch==2.7.1"]),
+        ("pdm sync --prod", ["torch==2.7.1"]),
+        ("pdm install -G gpu", ["torch==2.7.1", "jax==2.7.1", "cupy==2.7.1"]),
+        ("pdm install", ["torch==2.7.1", "jax==2.7.1"]),
+    ],
+)
+def test_groups_choose_as_poetry_and_pdm_do(command: str, locked: list[str]) -> None:
+    main = "main" if command.startswith("poetry") else "default"
+    text = _grouped("", "torch", f'["{main}"]') + _grouped("", "jax", '["dev"]')
+    files = {"poetry.lock": text}
+    if main == "default":
+        more = _grouped('[metadata]\nlock_version = "4.5.0"\n', "cupy", '["gpu"]')
+        files = {"pdm.lock": text + more}
+    (found,) = read_blueprints(f"FROM {CUDA_124}\nRUN {command}\n", "D", files.get)
+    assert [line.text for line in found.requirements] == locked
+
+
+PIPFILE_LOCK = """{
+    "_meta": {"sources": [{"name": "pytorch", "url": "https://download.pytorch.org/whl/cpu"}]},
+    "default": {
+        "torch": {
+            "index": "pytorch",
+            "markers": "python_version >= '3.9'",
+            "version": "==2.7.1+cpu"
+        },
+        "mine": {"path": "."}
+    },
+    "develop": {
+        "jax": {"version": "==0.5.0"}
+    }
+}
+"""
+
+
+def test_pipfile_lock_is_read_with_the_line_of_each_package() -> None:
+    assert read(PIPFILE_LOCK, "Pipfile.lock") == [
+        ("torch==2.7.1+cpu ; python_version >= '3.9'", "Pipfile.lock:4")
+    ]
+    steps = f"FROM {CUDA_124}\nRUN pipenv sync --dev\n"
+    (found,) = read_blueprints(steps, "D", {"Pipfile.lock": PIPFILE_LOCK}.get)
+    assert [line.text.partition(" ")[0] for line in found.requirements] == [
+        "torch==2.7.1+cpu",
+        "jax==0.5.0",
+    ]
+    assert found.requirements[0].index == "cpu"
+    with pytest.raises(FileError, match="is not JSON"):
+        read('{"default": [', "Pipfile.lock")
+
+
+def test_the_source_of_an_extra_or_a_group_is_taken_with_it() -> None:
+    text = """[project]
+dependencies = ["torch==2.6.0"]
+[dependency-groups]
+gpu = ["torchvision"]
+[tool.uv.sources]
+torch = [{ index = "cpu", extra = "cpu" }, { index = "cuda", marker = "sys_platform == 'win32'" }]
+torchvision = [{ index = "cuda", group = "gpu" }]
+[[tool.uv.index]]
+name = "cpu"
+url = "https://download.pytorch.org/whl/cpu"
+[[tool.uv.index]]
+name = "cuda"
+url = "https://download.pytorch.org/whl/cu126"
+"""
+    for selection, expected in (
+        (Selection(), [("torch==2.6.0", "")]),
+        (Selection(("cpu",)), [("torch==2.6.0", "cpu")]),
+        (Selection((), ("gpu",)), [("torch==2.6.0", ""), ("torchvision", "cuda")]),
+    ):
+        (found,) = read_blueprints(text, "pyproject.toml", lambda _: None, selection)
+        assert [(line.text, line.index) for line in found.requirements] == expected
+
+
+def test_an_extra_may_name_other_extras_of_its_project() -> None:
+    text = """[project]
+name = "My.App"
+dependencies = []
+[project.optional-dependencies]
+all = ["my-app[gpu,all]", "numpy"]
+gpu = ["torch"]
+"""
+    (found,) = read_blueprints(text, "pyproject.toml", lambda _: None, Selection(("all",)))
+    assert [line.text for line in found.requirements] == ["numpy", "torch"]
