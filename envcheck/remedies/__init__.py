@@ -2,9 +2,9 @@
 
 It writes the fix of a finding for the place where it is typed.
 
-A record of `envcheck.model.fixes` is written by the function that is registered for its kind. Rows
-of data/advice/remedies.json say what to do about messages of logs, and about findings of which
-nothing more is known.
+A record of `envcheck.model.fixes` is written by the function that is registered for its kind, or by
+the rows of data/advice/remedies.json that have its name. Other rows there say what to do about
+messages of logs, and about findings of which nothing more is known.
 """
 
 from __future__ import annotations
@@ -54,9 +54,14 @@ def write_fix(fix: Fix, situation: Situation) -> Remedy | None:
 
 
 def find_writer(kind: type[Fix]) -> Callable[[Situation, Any], Remedy | None]:
-    """Return the function that writes out a kind of fixes; only its module is loaded."""
+    """Return the function that writes out a kind of fixes; only its module is loaded.
+
+    A kind whose remedy depends on its fields alone has rows instead.
+    """
     if kind not in _WRITERS:
         _load(kind.__module__.rpartition(".")[2])
+    if kind not in _WRITERS:
+        _WRITERS[kind] = _load("rows").write_row
     return _WRITERS[kind]
 
 

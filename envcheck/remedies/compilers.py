@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import re
 
+from envcheck.actions import WINGET, InstallSystemPackages
 from envcheck.model import Alternative, Remedy, numbers, replace
 from envcheck.model.fixes.compilers import InstallVisualStudio, UseOtherCompiler
 from envcheck.remedies import writes
 from envcheck.remedies.paths import is_plain_path
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_compiler, install_visual_studio, set_host_compiler
+from envcheck.remedies.system import install_compiler, set_host_compiler, system_packages
 
 
 @writes(InstallVisualStudio)
-def install_matching_visual_studio(_: Situation, fix: InstallVisualStudio) -> Remedy:
-    """Install a Visual Studio that nvcc accepts."""
-    return install_visual_studio(fix.highest)
+def install_visual_studio(_: Situation, fix: InstallVisualStudio) -> Remedy:
+    """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
+    highest = int(fix.highest.replace(".", ""))
+    rows = [row for row in system_packages().msvc.rows if row.highest <= highest]
+    if not rows:
+        return Remedy(
+            "Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit."
+        )
+    row = rows[-1]
+    component_options = " ".join(f"--add {name}" for name in row.components)
+    options = ("--override", f"--passive --wait {component_options} --includeRecommended")
+    purpose = f"the C++ compiler of Visual Studio {row.studio}"
+    step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
+    return Remedy(
+        f"Install the Build Tools of Visual Studio {row.studio},"
+        " and build from its x64 Native Tools prompt.",
+        (step,),
+        (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
+    )
 
 
 @writes(UseOtherCompiler)

@@ -11,16 +11,13 @@ from envcheck.actions import (
     APT,
     DNF,
     Action,
-    AddLoaderFolder,
     BuildModules,
     InstallSystemPackages,
     LoadModule,
     RemoveSystemPackages,
     RestartService,
     RunCommand,
-    SetVariables,
     Show,
-    ShowKernelLog,
     StartService,
     UnloadModules,
 )
@@ -36,28 +33,18 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.driver import (
-    AddLibcudaFolder,
     BuildDriver,
-    ConvertToWsl2,
     CreateDeviceNode,
     InstallDriver,
     InstallKernelModule,
     InstallLibcuda,
     InstallMissingDriver,
     InstallWindowsDriver,
-    LoadDriver,
     MatchDriverParts,
-    OpenDeviceNode,
     PassGpusToContainer,
-    ReadKernelLog,
-    ReleaseFromVirtualMachine,
-    ReloadMemoryModule,
     RemoveDriverFromWsl,
     RemoveForwardCompatibility,
-    RemoveStrayLibcuda,
-    RemoveStrayNvml,
     ReplaceNouveau,
-    RestoreDevices,
     SignModule,
     StartFabricManager,
 )
@@ -91,7 +78,6 @@ _LIST_DEVICES = Show(
 _MOK = "the firmware's key list (MOK)"
 # DKMS signs with it
 _MOK_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}
-_UNTIL_RESTART = "the next restart resets the node's mode"
 
 
 @writes(InstallDriver)
@@ -146,27 +132,6 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
     return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
 
 
-@writes(LoadDriver)
-def load_driver(situation: Situation, _: LoadDriver) -> Remedy:
-    """Load the kernel module that is installed."""
-    load = LoadModule(
-        "nvidia", situation.sudo, "load the driver; if that fails, the error shows the reason"
-    )
-    return Remedy(
-        "Load the driver's kernel module; if that fails, the last lines of dmesg show why.", (load,)
-    )
-
-
-@writes(ReadKernelLog)
-def read_kernel_log(_: Situation, __: ReadKernelLog) -> Remedy:
-    """Find out why the driver does not start."""
-    return Remedy(
-        "Look for NVRM lines in the kernel log, which show the reason. Then restart. If the error "
-        "remains, reinstall the driver.",
-        (ShowKernelLog(purpose="lines with NVRM"),),
-    )
-
-
 @writes(BuildDriver)
 def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
     """Build the kernel module with the headers of the running kernel."""
@@ -194,15 +159,6 @@ def install_other_module(situation: Situation, fix: InstallKernelModule) -> Reme
     steps = install(situation, f"driver-{fix.kind}", purpose)
     summary = f"Install the driver's package with the {fix.kind} kernel module, then restart."
     return Remedy(summary, (*steps, build_reboot(situation)) if steps else ())
-
-
-@writes(ReleaseFromVirtualMachine)
-def release_from_virtual_machine(_: Situation, __: ReleaseFromVirtualMachine) -> Remedy:
-    """Take the GPU from vfio-pci."""
-    return Remedy(
-        "The GPU is reserved for a virtual machine: use it there. Or remove its id from the"
-        " vfio-pci options (kernel command line, /etc/modprobe.d) and restart."
-    )
 
 
 @writes(ReplaceNouveau)
@@ -279,21 +235,6 @@ def _enroll_key(situation: Situation, key: str, purpose: str) -> RunCommand:
     )
 
 
-@writes(RemoveStrayNvml)
-def remove_stray_nvml(_: Situation, __: RemoveStrayNvml) -> Remedy:
-    """Remove a copy of NVML that is found before the driver's own."""
-    return Remedy("Remove the stray copy of libnvidia-ml.so.1. The driver needs no reinstallation.")
-
-
-@writes(RemoveStrayLibcuda)
-def remove_stray_libcuda(_: Situation, fix: RemoveStrayLibcuda) -> Remedy:
-    """Remove a copy of libcuda that is found before the driver's own."""
-    return Remedy(
-        f"Remove {fix.folder} from LD_LIBRARY_PATH, or remove the package that left the copy there."
-        " The driver needs no reinstallation."
-    )
-
-
 @writes(MatchDriverParts)
 def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     """Bring the kernel module and the user-space libraries to one release."""
@@ -357,22 +298,6 @@ def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompati
     )
 
 
-@writes(AddLibcudaFolder)
-def add_libcuda_folder(situation: Situation, fix: AddLibcudaFolder) -> Remedy:
-    """Make the loader look in the folder of libcuda."""
-    folder = fix.folder
-    if not re.fullmatch(r"[\w./+-]+", folder):
-        return Remedy("Add the folder to LD_LIBRARY_PATH.")
-    export = SetVariables(
-        (("LD_LIBRARY_PATH", f"{folder}:$LD_LIBRARY_PATH"),), "for this shell only"
-    )
-    return Remedy(
-        f"Add {folder} to the loader's path.",
-        (AddLoaderFolder(folder, situation.sudo, "for all users"),),
-        (Alternative("Add it for one shell only.", (export,)),),
-    )
-
-
 @writes(InstallLibcuda)
 def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     """Install the user-space libraries of the running driver's release."""
@@ -384,24 +309,6 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
         return Remedy(summary)
     named = (f"{package}={release}*",)
     return Remedy(summary, (install_packages(situation, APT, named, "the driver's CUDA library"),))
-
-
-@writes(OpenDeviceNode)
-def open_device_node(situation: Situation, fix: OpenDeviceNode) -> Remedy:
-    """Give this user access to a device node."""
-    change = RunCommand(
-        ("chmod", "a+rw", fix.node), "until the next restart", SYSTEM, (LINUX,), situation.sudo,
-        check_argv=("test", "-w", fix.node), lasting=_UNTIL_RESTART,
-    )  # fmt: skip
-    group = (
-        "Permanently: join the group that owns the node"
-        " (sudo usermod -aG GROUP $USER), then log in again."
-    )
-    return Remedy(
-        "Let this user open the driver's device nodes. On a cluster, request a GPU for the job.",
-        (change,),
-        (Alternative(group),),
-    )
 
 
 @writes(CreateDeviceNode)
@@ -417,41 +324,11 @@ def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
     return Remedy(f"Create the node {fix.node}.", (make,))
 
 
-@writes(ReloadMemoryModule)
-def reload_memory_module(situation: Situation, _: ReloadMemoryModule) -> Remedy:
-    """Load nvidia-uvm again."""
-    unload = UnloadModules(
-        ("nvidia_uvm",), situation.sudo, "fails while a program uses the GPU: stop it first"
-    )
-    return Remedy(
-        "Reload the driver's memory module nvidia-uvm: some suspends leave it in a bad state.",
-        (unload, LoadModule("nvidia_uvm", situation.sudo, "load it again")),
-        (Alternative("If that does not help, restart the machine.", (build_reboot(situation),)),),
-    )
-
-
 def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
     return RunCommand(
         ("nvidia-modprobe", "-u", "-c=0"), purpose, SYSTEM, (LINUX,), sudo,
         check_argv=("test", "-c", "/dev/nvidia-uvm"), undo_argv=("modprobe", "-r", "nvidia_uvm"),
     )  # fmt: skip
-
-
-@writes(RestoreDevices)
-def restore_devices(situation: Situation, _: RestoreDevices) -> Remedy:
-    """Give a container or a job its GPUs back."""
-    if not situation.in_container:
-        return Remedy("On a cluster, request a GPU for the job. Elsewhere, restart.")
-    restart = RunCommand(
-        ("docker", "restart", "CONTAINER"),
-        "on the host; replace CONTAINER with your container",
-        SYSTEM,
-        check_argv=("docker", "exec", "CONTAINER", "nvidia-smi"),
-        lasting="the container's programs have ended",
-        by_person=True,
-    )
-    prevention = 'set "exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json'
-    return Remedy(f"Restart the container. To prevent this, {prevention}.", (restart,))
 
 
 @writes(StartFabricManager)
@@ -484,22 +361,6 @@ _DRIVER_RELEASE = Show(
     "the required release; the package is nvidia-fabricmanager-BRANCH",
     systems=(LINUX, WINDOWS),
 )
-
-
-@writes(ConvertToWsl2)
-def convert_to_wsl2(_: Situation, __: ConvertToWsl2) -> Remedy:
-    """Convert a WSL 1 distribution to WSL 2."""
-    convert = RunCommand(
-        ("wsl.exe", "--set-version", "DISTRIBUTION", "2"),
-        "DISTRIBUTION is a name from wsl.exe -l",
-        SYSTEM,
-        (WINDOWS,),
-        check_argv=("wsl.exe", "-l", "-v"),
-        undo_argv=("wsl.exe", "--set-version", "DISTRIBUTION", "1"),
-        by_person=True,
-        ends_session=True,
-    )
-    return Remedy("Convert this distribution to WSL 2 (from Windows).", (convert,))
 
 
 @writes(RemoveDriverFromWsl)

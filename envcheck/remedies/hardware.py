@@ -11,7 +11,6 @@ from envcheck.actions import (
     Action,
     RunCommand,
     RunEnvcheck,
-    SetVariables,
     Show,
     ShowKernelLog,
     UnsetVariable,
@@ -31,28 +30,14 @@ from envcheck.model import (
     major,
 )
 from envcheck.model.fixes.hardware import (
-    AssignMigInstance,
-    AvoidReportedFailure,
     CompileWithNewerToolkit,
     CompileWithOlderToolkit,
-    CreateMigInstance,
-    EnlargeSharedMemory,
-    FindGpuUser,
-    FindHiddenProcess,
-    FindLostGpu,
     FollowXid,
-    HideGpu,
-    PowerCycleGpu,
     RequestGpusFromRuntime,
-    SetDefaultComputeMode,
-    StopProcess,
-    StopUsingGpu,
     UnsetVisibleDevices,
-    UseMachineWithGpu,
     UseNewerBuild,
     UseOlderBuild,
     UseOtherProcessor,
-    WaitForMemory,
 )
 from envcheck.remedies import writes
 from envcheck.remedies.driver import start_container_with_gpus, visible_container
@@ -68,9 +53,6 @@ from envcheck.rules.gpu_releases import (
 )
 from envcheck.rules.gpus import numbered_gpus
 
-_GPUS = RunEnvcheck(
-    ("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user"
-)
 _AVX = Show(
     ("grep", "-c", "-w", "avx", "/proc/cpuinfo"),
     "0: this processor has none, or a virtual one shows none",
@@ -141,18 +123,6 @@ def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
         f"Install a release whose build has code for compute capability {fix.capability}{reason}"
     )
     return Remedy(f"{summary}; or use a newer GPU.", steps)
-
-
-@writes(AvoidReportedFailure)
-def avoid_reported_failure(_: Situation, fix: AvoidReportedFailure) -> Remedy:
-    """Say what is known to work."""
-    return Remedy(fix.sentence)
-
-
-@writes(HideGpu)
-def hide_gpu(_: Situation, __: HideGpu) -> Remedy:
-    """Use another GPU than one that a project excludes."""
-    return Remedy("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
 
 
 def _replace_package(situation: Situation, name: str, capability: str) -> Remedy:
@@ -324,50 +294,6 @@ def _list_supporting_releases(
 # The hardware itself.
 
 
-@writes(UseMachineWithGpu)
-def use_machine_with_gpu(_: Situation, fix: UseMachineWithGpu) -> Remedy:
-    """Use a machine that has a GPU."""
-    if fix.or_cpu:
-        return Remedy(
-            "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for"
-            " CPU use: --expect cpu."
-        )
-    return Remedy("Run on a machine with an NVIDIA GPU, or attach one to this virtual machine.")
-
-
-@writes(FindLostGpu)
-def find_lost_gpu(situation: Situation, _: FindLostGpu) -> Remedy:
-    """Look for a GPU that the machine had."""
-    bus = Show(
-        ("lspci", "-d", "10de:"), "every NVIDIA device that the PCI bus shows", systems=(LINUX,)
-    )
-    log = ShowKernelLog(situation.sudo, "check the NVRM, Xid and AER lines")
-    return Remedy(
-        "Look for the GPU on the PCI bus. If it is not there, power the machine off and on again. "
-        "If that does not help, reseat the card and its power cables.",
-        (bus, log),
-    )
-
-
-@writes(StopUsingGpu)
-def stop_using_gpu(situation: Situation, fix: StopUsingGpu) -> Remedy:
-    """Check a GPU that computes wrong results."""
-    show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
-    return Remedy(
-        f"Stop using {fix.gpu or 'this GPU'} until it is checked: it returns wrong results.",
-        (show_log,),
-    )
-
-
-@writes(PowerCycleGpu)
-def power_cycle_gpu(_: Situation, __: PowerCycleGpu) -> Remedy:
-    """Power the machine off and on, then check the card."""
-    return Remedy(
-        "Power the machine off and on again. If the error returns, reseat the card and its power "
-        "cables, and check the kernel log (dmesg) for Xid lines."
-    )
-
-
 @dataclass
 class Xid:
     """One error of NVIDIA's catalogue.
@@ -437,10 +363,11 @@ def _build_xid_steps(
         return (build_reboot(situation),)
     if "reset" in action:
         selected = ("-i", f"{pci}.0") if pci else ()
-        words, check = ("--gpu-reset", *selected), "nvidia-smi -L"
-        reset = _run_nvidia_smi(
-            situation, words, "no program may use it", check, lasting="the GPU starts afresh"
-        )
+        reset = RunCommand(
+            ("nvidia-smi", "--gpu-reset", *selected), "no program may use it", SYSTEM,
+            (LINUX, WINDOWS), situation.sudo, check_argv=("sh", "-c", "nvidia-smi -L"),
+            lasting="the GPU starts afresh",
+        )  # fmt: skip
         return (RunEnvcheck(("gpus",), "the programs on it: end them first", "user"), reset)
     if follow_up == "inspect-application":
         return (
@@ -524,125 +451,6 @@ def _find_last_without(
 
 
 # What is busy, split, hidden or limited.
-
-
-@writes(SetDefaultComputeMode)
-def set_default_compute_mode(situation: Situation, fix: SetDefaultComputeMode) -> Remedy:
-    """Let several processes use a GPU."""
-    query = f"nvidia-smi -i {fix.index} --query-gpu=compute_mode --format=csv,noheader"
-    reset = _run_nvidia_smi(
-        situation,
-        ("-i", fix.index, "-c", "DEFAULT"),
-        "share the GPU again",
-        f"{query} | grep -qx Default",
-        lasting="the finding shows the previous mode; nvidia-smi -c restores it",
-    )
-    return Remedy(
-        "Set the default compute mode.",
-        (reset,),
-        (Alternative("Wait for the other process to end."),),
-    )
-
-
-@writes(FindGpuUser)
-def find_gpu_user(_: Situation, __: FindGpuUser) -> Remedy:
-    """Stop the process that has a GPU for itself."""
-    show_holders = Show(("fuser", "-v", "/dev/nvidia0"), "shows who uses it", systems=(LINUX,))
-    return Remedy("Stop the process that uses the GPU.", (show_holders,))
-
-
-@writes(WaitForMemory)
-def wait_for_memory(_: Situation, __: WaitForMemory) -> Remedy:
-    """Stop the process that holds the memory, or wait for it."""
-    holders = RunEnvcheck(("gpus",), "shows who holds it", "user")
-    return Remedy("Stop the process that holds the memory, or wait for it.", (holders,))
-
-
-@writes(StopProcess)
-def stop_process(_: Situation, fix: StopProcess) -> Remedy:
-    """Stop a process that the driver lists."""
-    words = ("ps", "-o", "user,pid,etime,cmd", "-p", fix.pid)
-    show_owner = Show(words, "shows its owner", systems=(LINUX, "darwin"))
-    return Remedy(
-        "Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS)
-    )
-
-
-@writes(FindHiddenProcess)
-def find_hidden_process(_: Situation, __: FindHiddenProcess) -> Remedy:
-    """Find a process that the driver does not list."""
-    summary = (
-        "Find and stop the process that holds the memory. Use root to see other users' processes."
-    )
-    return Remedy(summary, (_GPUS,))
-
-
-def _run_nvidia_smi(
-    situation: Situation,
-    words: tuple[str, ...],
-    purpose: str,
-    check: str,
-    undo: tuple[str, ...] = (),
-    *,
-    lasting: str = "",
-) -> RunCommand:
-    return RunCommand(
-        ("nvidia-smi", *words), purpose, SYSTEM, (LINUX, WINDOWS), situation.sudo,
-        check_argv=("sh", "-c", check), undo_argv=undo, lasting=lasting,
-    )  # fmt: skip
-
-
-@writes(CreateMigInstance)
-def create_mig_instance(situation: Situation, fix: CreateMigInstance) -> Remedy:
-    """Create an instance on a GPU in MIG mode."""
-    index = fix.index
-    sizes = Show(
-        ("nvidia-smi", "mig", "-i", index, "-lgip"), "lists the available instance sizes", SYSTEM,
-        (LINUX, WINDOWS), situation.sudo,
-    )  # fmt: skip
-    query = f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader"
-    off = _run_nvidia_smi(
-        situation,
-        ("-i", index, "-mig", "0"),
-        "turn MIG off",
-        f"{query} | grep -qx Disabled",
-        ("nvidia-smi", "-i", index, "-mig", "1"),
-    )
-    command = f"nvidia-smi mig -i {index} -cgi SIZE -C"
-    return Remedy(
-        f"Create a GPU instance and a compute instance ({command}).",
-        (sizes,),
-        (Alternative("Turn MIG off.", (off,)),),
-    )
-
-
-@writes(AssignMigInstance)
-def assign_mig_instance(_: Situation, fix: AssignMigInstance) -> Remedy:
-    """Give each process one MIG instance."""
-    is_plain = re.fullmatch(r"MIG-[0-9A-Za-z/-]+", fix.uuid)
-    use = SetVariables((("CUDA_VISIBLE_DEVICES", fix.uuid),), "one instance for each process")
-    return Remedy("Assign one instance to each process, by UUID.", (use,) if is_plain else ())
-
-
-@writes(EnlargeSharedMemory)
-def enlarge_shared_memory(_: Situation, __: EnlargeSharedMemory) -> Remedy:
-    """Start the container with more shared memory."""
-
-    def start(option: str) -> RunCommand:
-        return RunCommand(
-            ("docker", "run", "--gpus", "all", option, "IMAGE"),
-            "replace IMAGE",
-            SYSTEM,
-            (LINUX, WINDOWS),
-            unchecked="it starts the program itself",
-            lasting="the container ends with its program",
-            by_person=True,
-        )
-
-    hosts = Alternative("Share the host's memory.", (start("--ipc=host"),))
-    return Remedy(
-        "Start the container with a larger /dev/shm.", (start("--shm-size=8g"),), (hosts,)
-    )
 
 
 @writes(RequestGpusFromRuntime)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from envcheck.actions import (
     Action,
+    AddLoaderFolder,
     BuildModules,
     CreateEnvironment,
     InstallCondaPackages,
@@ -28,12 +29,15 @@ from envcheck.actions import (
     SetCondaVariable,
     SetVariables,
     Show,
+    ShowKernelLog,
     UninstallPackages,
+    UnloadModules,
     UnsetVariable,
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     Alternative,
+    Fix,
     FollowRow,
     Remedy,
     dataclass,
@@ -102,6 +106,7 @@ class FamilyPackages:
 class ActionRow:
     """One action, under the name of its kind."""
 
+    add_loader_folder: AddLoaderFolder | None = None
     build_modules: BuildModules | None = None
     conda: InstallCondaPackages | None = None
     conda_variable: SetCondaVariable | None = None
@@ -119,7 +124,9 @@ class ActionRow:
     run: RunCommand | None = None
     set: SetVariables | None = None
     show: Show | None = None
+    show_log: ShowKernelLog | None = None
     uninstall: UninstallPackages | None = None
+    unload_modules: UnloadModules | None = None
     unset: UnsetVariable | None = None
 
     @property
@@ -169,7 +176,9 @@ class RemedyRow:
 class RemedyTable:
     """The content of data/advice/remedies.json."""
 
-    remedies: Mapping[str, tuple[Any, ...]]  # finding id -> its rows, each made typed by `rows_of`
+    # finding id, or name of a record of model/fixes -> its rows, each made typed by `load_rows`
+    remedies: Mapping[str, tuple[Any, ...]]
+    fixes: Mapping[str, tuple[Any, ...]]
     gcc_of_symbols: Mapping[str, str]  # symbol version of libstdc++ -> the first GCC that has it
     distributions: Mapping[str, str]  # module -> distribution that brings it
     systems_of_glibc: Mapping[str, str]  # glibc -> the system that came with it, oldest first
@@ -193,13 +202,21 @@ def build_general_remedy(finding_id: str, values: RowValues, situation: Situatio
     )
 
 
+def write_row(situation: Situation, fix: Fix) -> Remedy | None:
+    """Write a fix that needs no function: its fields fill the first of its rows that fits."""
+    values = tuple((name, str(getattr(fix, name) or "")) for name in list_fields(fix))
+    rows = load_rows(type(fix).__name__)
+    return _fill_first(rows, RuleValues(FollowRow(values=values)), situation)
+
+
 @cache
-def load_rows(finding_id: str) -> tuple[RemedyRow, ...]:
-    """List the rows of one finding.
+def load_rows(name: str) -> tuple[RemedyRow, ...]:
+    """List the rows of one finding, or of one kind of fixes.
 
     Only these are decoded: decoding costs more time than reading the file.
     """
-    rows = remedy_table().remedies.get(finding_id, ())
+    table = remedy_table()
+    rows = table.remedies.get(name) or table.fixes.get(name, ())
     return tuple(decode(RemedyRow, row) for row in rows)
 
 
@@ -239,6 +256,7 @@ def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:
 def _list_tags(values: RowValues, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
     tags = {situation.os, values.framework, "conda" if situation.has_conda else ""}
+    tags |= {"container" if situation.in_container else ""}
     tags |= {
         "wsl" if situation.facts.host.wsl_version.value else "",
         "compiling" if values.compiles else "",

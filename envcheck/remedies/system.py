@@ -570,25 +570,3 @@ def _find_conda_compiler(situation: Situation) -> tuple[str, str]:
     if situation.facts.host.architecture.value in ("aarch64", "arm64"):
         machine = "aarch64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
-
-
-def install_visual_studio(highest: str) -> Remedy:
-    """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
-    rows = [
-        row for row in system_packages().msvc.rows if row.highest <= int(highest.replace(".", ""))
-    ]
-    if not rows:
-        return Remedy(
-            "Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit."
-        )
-    row = rows[-1]
-    component_options = " ".join(f"--add {name}" for name in row.components)
-    options = ("--override", f"--passive --wait {component_options} --includeRecommended")
-    purpose = f"the C++ compiler of Visual Studio {row.studio}"
-    step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
-    return Remedy(
-        f"Install the Build Tools of Visual Studio {row.studio},"
-        " and build from its x64 Native Tools prompt.",
-        (step,),
-        (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
-    )

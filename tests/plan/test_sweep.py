@@ -10,6 +10,7 @@ import pytest
 from envcheck.actions import Action
 from envcheck.diagnosis import with_steps
 from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Remedy, Report, Step
+from envcheck.model.fixes.compilers import InstallVisualStudio
 from envcheck.model.fixes.driver import (
     InstallKernelModule,
     MatchDriverParts,
@@ -19,9 +20,10 @@ from envcheck.model.fixes.driver import (
 )
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
+from envcheck.remedies.compilers import install_visual_studio
 from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_compiler, install_driver, install_visual_studio
+from envcheck.remedies.system import install_compiler, install_driver
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
 from tests.rules.factory_machine import NONE, UNREAD, context, known
 from tests.typed import argv, judged, lasting, undo, unverified, verify
@@ -103,7 +105,7 @@ def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
 
 def test_what_changes_the_system_is_told_for_every_family() -> None:
     fixes = [fix for name in (*FAMILIES, "") for fix in remedies_of_the_system(situation(name))]
-    fixes.append(install_visual_studio("19.39"))
+    fixes.append(install_visual_studio(situation("debian"), InstallVisualStudio("19.39")))
     ways: list[Remedy | Alternative] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
     actions = [item for way in ways for item in way.actions]
     assert len(actions) > 100

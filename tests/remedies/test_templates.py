@@ -9,9 +9,16 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from envcheck.actions import action_line
-from envcheck.model import Advise, Alternative, Fix, FollowRow, Remedy
+from envcheck.model import Advise, Alternative, Fix, FollowRow, Remedy, list_fields
 from envcheck.remedies import find_writer, remedy_of_message, write_fix
-from envcheck.remedies.rows import RemedyRow, RuleValues, fill_row, list_rows_by_finding
+from envcheck.remedies.rows import (
+    RemedyRow,
+    RuleValues,
+    fill_row,
+    list_rows_by_finding,
+    load_rows,
+    remedy_table,
+)
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context
 from envcheck.rules.described_machine import Description, planned_facts
@@ -84,9 +91,18 @@ def test_each_fix_is_written_without_a_gap(kind: type[Fix]) -> None:
     if kind in (Advise, FollowRow):  # a sentence of a rule, and the rows above
         return
     subject = kind.__module__.rpartition(".")[2]
-    assert find_writer(kind).__module__ == f"envcheck.remedies.{subject}"
+    has_rows = kind.__name__ in remedy_table().fixes
+    assert find_writer(kind).__module__ == f"envcheck.remedies.{'rows' if has_rows else subject}"
     for fix, situation in itertools.product(samples(kind), SITUATIONS):
         assert list(gaps(write_fix(fix, situation) or Remedy(""))) == []
+
+
+def test_rows_of_fixes_name_records_and_their_fields() -> None:
+    fields = {kind.__name__: set(list_fields(kind)) for kind in kinds_of_fixes()}
+    for name in remedy_table().fixes:
+        for row in load_rows(name):
+            assert {*row.shown, *row.where} <= fields[name], name
+            assert row.cases == ()
 
 
 def test_a_row_with_an_unknown_field_is_not_offered() -> None:

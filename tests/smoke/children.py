@@ -6,12 +6,14 @@ import importlib
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import envcheck.smoke
-from envcheck.smoke.children.start import Report
+
+if TYPE_CHECKING:
+    from start import Report
 
 CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
 
@@ -27,7 +29,8 @@ class Heard:
 
     def __init__(self, gpu: str, level: str = "full") -> None:
         self._stream = io.BytesIO()
-        self.report = Report(self._stream, gpu, 1, level)
+        start: Any = importlib.import_module(f"{envcheck.smoke.__name__}.children.start")
+        self.report: Report = start.Report(self._stream, gpu, 1, level)
 
     @property
     def said(self) -> str:

@@ -2,15 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from smoke_engine import Engine as Base
+from smoke_engine import SkippedError
+from smoke_numbers import LEFT, RIGHT, random_factors
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_engine import Engine as Base
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import LEFT, RIGHT, random_factors
-    from envcheck.smoke.children.start import Report, Step
-else:
-    from smoke_engine import Engine as Base
-    from smoke_engine import SkippedError
-    from smoke_numbers import LEFT, RIGHT, random_factors
+    from start import Report, Step
 
 NO_LAYERS = "CuPy has no layers to train"
 

@@ -13,21 +13,13 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
+from smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
+from smoke_engine import SkippedError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envcheck.smoke.children.smoke_card import (
-        ATTRIBUTES,
-        expected,
-        judge_speed,
-        load_library,
-        read_table,
-    )
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.start import Report, Step
-else:
-    from smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
-    from smoke_engine import SkippedError
+    from start import Report, Step
 
 LOADED_DRIVER = "/proc/driver/nvidia/version"
 JIT_INFO, JIT_INFO_SIZE, JIT_ERRORS, JIT_ERRORS_SIZE = 3, 4, 5, 6

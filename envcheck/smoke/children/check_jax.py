@@ -5,23 +5,13 @@ import os
 import pkgutil
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+import smoke_card as card
+from smoke_engine import Engine as Base
+from smoke_engine import SkippedError
+from smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children.smoke_engine import Engine as Base
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import (
-        LEFT,
-        RIGHT,
-        product_error,
-        random_factors,
-        to_array,
-    )
-    from envcheck.smoke.children.start import Report, Step
-else:
-    import smoke_card as card
-    from smoke_engine import Engine as Base
-    from smoke_engine import SkippedError
-    from smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
+    from start import Report, Step
 
 
 class Engine(Base):

@@ -9,15 +9,12 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from smoke_engine import Engine as Base
+from smoke_engine import SkippedError
+from smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_engine import Engine as Base
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
-    from envcheck.smoke.children.start import Report, Step
-else:
-    from smoke_engine import Engine as Base
-    from smoke_engine import SkippedError
-    from smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
+    from start import Report, Step
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 KINDS = {"float32": 1, "uint8": 2, "float16": 10}  # onnx.TensorProto.DataType

@@ -6,17 +6,13 @@ graph runs.
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+import smoke_tensorflow as mirrored
+from smoke_engine import SkippedError
+from smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
+from smoke_tensorflow import TensorFlow, share
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_tensorflow as mirrored
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
-    from envcheck.smoke.children.smoke_tensorflow import TensorFlow, share
-    from envcheck.smoke.children.start import Report, Step
-else:
-    import smoke_tensorflow as mirrored
-    from smoke_engine import SkippedError
-    from smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
-    from smoke_tensorflow import TensorFlow, share
+    from start import Report, Step
 
 __all__ = ["Engine", "share"]
 

@@ -2,15 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+import smoke_tensorflow as mirrored
+from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
+from smoke_tensorflow import TensorFlow, share
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_tensorflow as mirrored
-    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
-    from envcheck.smoke.children.smoke_tensorflow import TensorFlow, share
-    from envcheck.smoke.children.start import Report, Step
-else:
-    import smoke_tensorflow as mirrored
-    from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
-    from smoke_tensorflow import TensorFlow, share
+    from start import Report, Step
 
 __all__ = ["Engine", "share"]
 

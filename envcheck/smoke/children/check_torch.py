@@ -4,15 +4,12 @@ import datetime as dt
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from smoke_engine import Engine as Base
+from smoke_engine import SkippedError
+from smoke_numbers import LEFT, RIGHT, product_error
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_engine import Engine as Base
-    from envcheck.smoke.children.smoke_engine import SkippedError
-    from envcheck.smoke.children.smoke_numbers import LEFT, RIGHT, product_error
-    from envcheck.smoke.children.start import Report, Step
-else:
-    from smoke_engine import Engine as Base
-    from smoke_engine import SkippedError
-    from smoke_numbers import LEFT, RIGHT, product_error
+    from start import Report, Step
 
 # of the card's memory: what this process is given, and what it then asks for
 SHARE, MORE = 0.25, 0.3

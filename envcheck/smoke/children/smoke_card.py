@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.start import Report, Step
+    from start import Report, Step
 
 LIBRARY, IN_WSL = "libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"
 # Numbers of cuDeviceGetAttribute in cuda.h, CUDA 5.0 and newer.

@@ -6,23 +6,13 @@ The steps of the quick level, and the methods that a test defines.
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
+import smoke_card as card
+import smoke_full
+import smoke_speed
+from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, product_error, random_factors
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children import smoke_full, smoke_speed
-    from envcheck.smoke.children.smoke_numbers import (
-        LEFT,
-        MISSING,
-        PRODUCT,
-        RIGHT,
-        product_error,
-        random_factors,
-    )
-    from envcheck.smoke.children.start import Report, Step
-else:
-    import smoke_card as card
-    import smoke_full
-    import smoke_speed
-    from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, product_error, random_factors
+    from start import Report, Step
 
 
 class SkippedError(Exception):

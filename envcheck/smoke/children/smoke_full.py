@@ -6,11 +6,10 @@ What its engine is asked for, and what has to come of it.
 import random
 from typing import TYPE_CHECKING, Any, List
 
+from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
-    from envcheck.smoke.children.start import Report
-else:
-    from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
+    from start import Report
 
 SIZE = 2048
 # Of the typical number, the root of the size. TF32 keeps 10 bits of each factor: rounded as cuBLAS

@@ -6,11 +6,10 @@ Measure what its engine does on each device, and say what it means.
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from smoke_card import attributes, expected, judge_speed
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children.smoke_card import attributes, expected, judge_speed
-    from envcheck.smoke.children.start import Report
-else:
-    from smoke_card import attributes, expected, judge_speed
+    from start import Report
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
 # bytes, to the device and within it: many times what its caches hold

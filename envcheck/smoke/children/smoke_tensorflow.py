@@ -6,13 +6,11 @@ The import with an open log, MirroredStrategy, a share of the memory.
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
+import smoke_card as card
+from smoke_engine import Engine, SkippedError
+
 if TYPE_CHECKING:
-    from envcheck.smoke.children import smoke_card as card
-    from envcheck.smoke.children.smoke_engine import Engine, SkippedError
-    from envcheck.smoke.children.start import Report, Step
-else:
-    import smoke_card as card
-    from smoke_engine import Engine, SkippedError
+    from start import Report, Step
 
 
 class TensorFlow(Engine):
