@@ -26,7 +26,7 @@ THIRD_PARTY = {
     "host": {"tomli"},
     "probes": {"pynvml"},
     "actions": {"packaging"},
-    "matrix": {"elftools", "packaging", "fastjsonschema"},
+    "matrix": {"packaging", "fastjsonschema"},
     "matrix.refresh": {
         "packaging",
         "pefile",

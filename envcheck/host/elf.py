@@ -33,10 +33,13 @@ _LONGEST = 1 << 16  # of a name
 _LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
 
 
-class _Image:
+CORRUPT = (ValueError, IndexError, KeyError, OverflowError, struct.error)
+
+
+class ElfImage:
     """One mapped ELF file.
 
-    Its methods raise ValueError, IndexError or struct.error for a corrupt one.
+    Its methods raise one of CORRUPT for a corrupt one.
     """
 
     def __init__(self, data: Any) -> None:
@@ -50,7 +53,7 @@ class _Image:
         self._word = struct.Struct(order + word)
         self._symbol = struct.Struct(order + ("IBBHQQ" if self.is_64 else "IIIBBH"))
         header = struct.unpack_from(f"{order}HHI{word * 3}IHHH", data, 16)
-        self.machine: int = header[1]
+        self.machine = _MACHINES.get(header[1], str(header[1]))
         self._segments = list(self._read_segments(header[4], header[8], header[9]))
         self._check_size()
         self.entries = self._read_dynamic_section()
@@ -112,9 +115,23 @@ class _Image:
         """Return a name of the string table; UnicodeDecodeError is a ValueError."""
         return self._string(offset).decode("utf-8")
 
-    def texts(self, tag: int) -> Tuple[str, ...]:
-        """Return the names that the dynamic entries of a kind state."""
+    def _texts(self, tag: int) -> Tuple[str, ...]:
         return tuple(map(self.text, self.entries.get(tag, ())))
+
+    @property
+    def needed(self) -> Tuple[str, ...]:
+        """List the libraries that the loader must find."""
+        return self._texts(_NEEDED)
+
+    @property
+    def sonames(self) -> Tuple[str, ...]:
+        """List the names that it gives itself: one, or none."""
+        return self._texts(_SONAME)
+
+    @property
+    def runpath(self) -> str:
+        """Return the folders that the loader searches, as written; "" without any."""
+        return (*self._texts(_RUNPATH), *self._texts(_RPATH), "")[0]
 
     def versions_needed(self) -> Iterator[Tuple[str, str, int, bool]]:
         """Yield soname, version, index and weakness of each version asked of another file."""
@@ -304,13 +321,13 @@ def find_lacking_symbols(path: str, needs: Sequence[SymbolNeed]) -> Fact[Tuple[S
     )
 
 
-def _read_image(path: str, read: Callable[[_Image], T]) -> Fact[T]:
+def _read_image(path: str, read: Callable[[ElfImage], T]) -> Fact[T]:
     if not stat.S_ISREG(os.stat(path).st_mode):
         return Unknown("failed", f"{path} is not a regular file", (path,))
     try:
         with open(path, "rb") as stream, contextlib.closing(_map(stream)) as data:
-            return Known(read(_Image(data)), Source("file", path))
-    except (ValueError, IndexError, KeyError, struct.error) as error:
+            return Known(read(ElfImage(data)), Source("file", path))
+    except CORRUPT as error:
         return Unknown("unparsable", f"{path}: {error or type(error).__name__}", (path,))
 
 
@@ -318,14 +335,13 @@ def _map(stream: Any) -> mmap.mmap:
     return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError: an empty file
 
 
-def _make_facts(image: _Image, path: str) -> ElfFacts:
-    runpath = image.texts(_RUNPATH) or image.texts(_RPATH) or ("",)
+def _make_facts(image: ElfImage, path: str) -> ElfFacts:
     versions = tuple(image.versions_needed())
     return ElfFacts(
-        machine=_MACHINES.get(image.machine, str(image.machine)),
-        soname=(*image.texts(_SONAME), "")[0],
-        needed=image.texts(_NEEDED),
-        runpath=expand_runpath(runpath[0], path),
+        machine=image.machine,
+        soname=(*image.sonames, "")[0],
+        needed=image.needed,
+        runpath=expand_runpath(image.runpath, path),
         is_rpath=_RUNPATH not in image.entries,
         versions_needed=tuple(dict.fromkeys(version for _, version, _, _ in versions)),
         versions_defined=tuple(version for version, _ in image.versions_defined()),
@@ -336,7 +352,7 @@ def _make_facts(image: _Image, path: str) -> ElfFacts:
 
 
 def _list_needs(
-    image: _Image, prefixes: Sequence[str], libraries: Tuple[str, ...]
+    image: ElfImage, prefixes: Sequence[str], libraries: Tuple[str, ...]
 ) -> Iterator[SymbolNeed]:
     versions = {
         index: (version, file)

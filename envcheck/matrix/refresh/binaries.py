@@ -8,10 +8,10 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from envcheck.host.elf import CORRUPT, ElfImage
 from envcheck.matrix.refresh.fat_binaries import BinaryError, parse_fatbins
 from envcheck.model import numbers
 
@@ -83,42 +83,35 @@ def find_newest_versions(names: Iterable[str]) -> dict[str, str]:
     return {family: ".".join(map(str, found[family])) for family in sorted(found)}
 
 
-_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _GPU_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 _TEXTS = (".rodata", ".lrodata")
 _SECTIONS = 4096  # real libraries have some forty
-_TAGS = 4096  # entries of a dynamic section; real ones have some sixty
-_VERSIONS = 4096
+_SECTION = struct.Struct("<II16xQQ")  # place of the name, type, place and size in the file
+_NO_BYTES = 8  # type of a section without bytes in the file
 _COMMENT = 1 << 20  # bytes
+Span = tuple[int, int]  # start and end in the file
 
 
 def read_elf(path: Path) -> Binary:
     """Read a 64-bit little-endian ELF file; raises BinaryError."""
-    from elftools.common.exceptions import ELFError
-    from elftools.construct import ConstructError
-    from elftools.elf.elffile import ELFFile
-
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        _check_header(data)
+        start, size, count, names = _check_header(data)
         try:
-            return _read_elf_facts(ELFFile(stream), data)
-        except (
-            ELFError,
-            ConstructError,
-            ValueError,
-            AttributeError,
-            AssertionError,
-            TypeError,
-            IndexError,
-        ) as error:
-            # pyelftools raises any of these for corrupt files.
+            headers = [_SECTION.unpack_from(data, start + size * at) for at in range(count)]
+            titles = headers[names][2]
+            sections = {_read_name(data, titles + header[0]): header[1:] for header in headers}
+            return _read_elf_facts(ElfImage(data), sections, data)
+        except CORRUPT as error:
             raise BinaryError(
                 f"it is a corrupt ELF file ({error or type(error).__name__})"
             ) from error
 
 
-def _check_header(data: mmap.mmap) -> None:
-    """Raise BinaryError for other ELF files, and for an impossible section table."""
+def _check_header(data: mmap.mmap) -> tuple[int, int, int, int]:
+    """Return the place of the section table, its sizes, and the number of the one with the names.
+
+    Raise BinaryError for other ELF files, and for an impossible section table.
+    """
     if len(data) < 64 or data[4:6] != b"\2\1":
         raise BinaryError("it is not a 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 40)
@@ -129,74 +122,51 @@ def _check_header(data: mmap.mmap) -> None:
         raise BinaryError(
             f"its section table ({count} sections) is larger than any real library's, or cut off"
         )
+    return start, size, count, names
 
 
-def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
-    sections = {section.name: section for section in elf.iter_sections()}
-    tags = _read_dynamic(elf)
-    needed = [name for name in dict.fromkeys(tags.get("DT_NEEDED", [])) if name]
-    runpath = (tags.get("DT_RUNPATH") or tags.get("DT_RPATH") or [""])[0]
-    texts = (_get_span(sections[name], data) for name in _TEXTS if name in sections)
-    opened = {name for text in texts for name in find_library_names(data, *text, SHARED)}
+def _read_name(data: mmap.mmap, place: int) -> str:
+    return data[place : data.find(b"\0", place)].decode("latin-1")
+
+
+def _read_elf_facts(
+    image: ElfImage, sections: Mapping[str, tuple[int, int, int]], data: mmap.mmap
+) -> Binary:
+    spans = {}
+    for name in {*_TEXTS, *_GPU_SECTIONS, ".comment"}.intersection(sections):
+        spans[name] = _get_span(name, sections[name], data)
+    opened = {
+        name
+        for text in _TEXTS
+        if text in spans
+        for name in find_library_names(data, *spans[text], SHARED)
+    }
     gpu_code = Counter[str]()
     for name in _GPU_SECTIONS:
-        if name in sections:
-            gpu_code += parse_fatbins(data, *_get_span(sections[name], data))
-    compilers: tuple[str, ...] = ()
-    if ".comment" in sections:
-        compilers = _read_compilers(data, *_get_span(sections[".comment"], data))
+        if name in spans:
+            gpu_code += parse_fatbins(data, *spans[name])
+    needed = tuple(dict.fromkeys(filter(None, image.needed)))
     return Binary(
         format="elf",
-        machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
-        needed=tuple(needed),
-        opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
+        machine=image.machine,
+        needed=needed,
+        opens=tuple(sorted(opened - {*needed, *image.sonames})),
         # without repetitions
-        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),
+        runpath=tuple(dict.fromkeys(filter(None, image.runpath.split(":")))),
         gpu_code=gpu_code,
-        symbols=find_newest_versions(_iterate_versions(sections.get(".gnu.version_r"))),
-        compilers=compilers,
+        symbols=find_newest_versions(version for _, version, _, _ in image.versions_needed()),
+        compilers=_read_compilers(data, *spans.get(".comment", (0, 0))),
     )
 
 
-def _get_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
+def _get_span(name: str, header: tuple[int, int, int], data: mmap.mmap) -> Span:
     """Return the start and end of a section in the file; equal for a section without bytes."""
-    start, size = section["sh_offset"], section["sh_size"]
-    if section["sh_type"] == "SHT_NOBITS":
+    kind, start, size = header
+    if kind == _NO_BYTES:
         size = 0
     if start + size > len(data):
-        raise BinaryError(f"its section {section.name} reaches beyond its end")
+        raise BinaryError(f"its section {name} reaches beyond its end")
     return start, start + size
-
-
-def _read_dynamic(elf: Any) -> dict[str, list[str]]:
-    """Return the names in the dynamic section by tag."""
-    names = {
-        "DT_NEEDED": "needed",
-        "DT_SONAME": "soname",
-        "DT_RUNPATH": "runpath",
-        "DT_RPATH": "rpath",
-    }
-    found: dict[str, list[str]] = {}
-    for segment in islice(elf.iter_segments("PT_DYNAMIC"), 1):
-        for number, tag in enumerate(segment.iter_tags()):
-            if number >= _TAGS:
-                raise BinaryError("its dynamic section is larger than any real library's")
-            if tag.entry.d_tag in names:
-                found.setdefault(tag.entry.d_tag, []).append(
-                    str(getattr(tag, names[tag.entry.d_tag]))
-                )
-    return found
-
-
-def _iterate_versions(section: Any) -> Iterator[str]:
-    """Yield the symbol versions that a file needs: GLIBC_2.17."""
-    count = 0
-    for _, auxiliaries in section.iter_versions() if section is not None else ():
-        for auxiliary in auxiliaries:
-            count += 1
-            if count > _VERSIONS:
-                raise BinaryError("it needs more symbol versions than any real library")
-            yield str(auxiliary.name)
 
 
 def _read_compilers(data: mmap.mmap, start: int, end: int) -> tuple[str, ...]:

@@ -181,14 +181,8 @@ def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from envcheck.matrix.refresh import binaries as elf
 
-    for name, said in (
-        ("_TAGS", "dynamic section"),
-        ("_VERSIONS", "symbol versions"),
-        ("_COMMENT", ".comment"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(elf, name, 1 if name != "_VERSIONS" else 0)
-            assert said in refused(tmp_path, SAMPLE)
+    monkeypatch.setattr(elf, "_COMMENT", 1)
+    assert ".comment" in refused(tmp_path, SAMPLE)
 
 
 def test_garbled_files_raise_no_other_error(tmp_path: Path) -> None:
