@@ -37,6 +37,7 @@ from envcheck.model import (
     Unknown,
     UnreadPart,
     dataclass,
+    from_file,
     list_fields,
     major,
     major_minor,
@@ -745,7 +746,7 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     """Compose the facts of the system that the file builds on."""
     image = blueprint.image
     if image is None:
-        host = HostFacts(os=Known("linux", Source("file", "the file")))
+        host = HostFacts(os=from_file("linux", "the file"))
         reason = "the file does not say which CUDA Toolkit and cuDNN the machine has"
         where = blueprint.path
     else:
@@ -786,7 +787,7 @@ def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
 
 def _of_image(value: str, image: Image) -> Fact[str]:
     if value:
-        return Known(value, Source("file", image.location, image.reference))
+        return from_file(value, image.location, image.reference)
     return NOT_STATED
 
 
@@ -797,9 +798,9 @@ def _architecture(blueprint: Blueprint) -> Fact[str]:
     machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
     if blueprint.platform:
         if machine:
-            return Known(machine, Source("file", location, blueprint.platform))
+            return from_file(machine, location, blueprint.platform)
         return NOT_STATED
-    return Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
+    return from_file("x86_64", "the file", "assumed: it does not name a platform")
 
 
 def _host(blueprint: Blueprint, image: Image) -> HostFacts:
@@ -851,7 +852,7 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
             0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc)
         )
     if installs:
-        return Known(tuple(installs), Source("file", image.location))
+        return from_file(tuple(installs), image.location)
     return Absent((image.location,))
 
 
@@ -900,7 +901,7 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
 def _python(blueprint: Blueprint) -> PythonFacts:
     version: Fact[str] = NOT_STATED
     if blueprint.python is not None:
-        version = Known(blueprint.python.text, Source("file", blueprint.python.location))
+        version = from_file(blueprint.python.text, blueprint.python.location)
     elif blueprint.image is not None and not blueprint.own_python:
         version = _of_image(blueprint.image.python, blueprint.image)
     source = version.source if isinstance(version, Known) else Source("file", blueprint.path)
@@ -929,9 +930,8 @@ def _pip(blueprint: Blueprint) -> Fact[str]:
         or is_upgraded
     ):
         return NOT_STATED
-    return Known(
-        image.pip,
-        Source("file", line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"),
+    return from_file(
+        image.pip, line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"
     )
 
 

@@ -27,9 +27,9 @@ from envcheck.model import (
     Fact,
     GpuActivity,
     Known,
-    Source,
     Unknown,
     dataclass,
+    from_file,
 )
 from envcheck.probes.activity import find_nvml, read_activity
 from envcheck.render.document import Document
@@ -101,7 +101,7 @@ def _read_memory() -> Fact[int]:
         return Unknown(
             "failed", "this system does not report its available memory", ("/proc/meminfo",)
         )
-    return Known(free, Source("file", "/proc/meminfo", "MemAvailable"))
+    return from_file(free, "/proc/meminfo", "MemAvailable")
 
 
 def _print(listing: Listing, printing: common.Printing) -> None:

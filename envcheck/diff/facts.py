@@ -26,10 +26,10 @@ from envcheck.model import (
     LibraryLookup,
     LinkFault,
     OtherGpu,
-    Source,
     ToolkitInstall,
     Unknown,
     dataclass,
+    from_file,
     replace,
 )
 from envcheck.model.requirements import name_of
@@ -417,7 +417,7 @@ def resolve_roots(facts: Facts, fact: Fact[Any]) -> Fact[str]:
     }
     roots = (fact.value,) if isinstance(fact.value, str) else fact.value
     text = " ".join(versions.get(root, "unknown version") for root in roots)
-    return Known(text or NONE, Source("file", "toolkit roots"))
+    return from_file(text or NONE, "toolkit roots")
 
 
 _FRAMEWORKS = "python.frameworks"

@@ -30,6 +30,7 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     canonical_name,
+    from_file,
     replace,
 )
 from envcheck.model.requirements import name_of
@@ -100,7 +101,7 @@ def _fill(record: R, **stated: Fact[Any]) -> R:
 
 
 def _known(value: Any) -> Fact[Any]:
-    return Known(value, Source("file", "log")) if value else _NOT_SAID
+    return from_file(value, "log") if value else _NOT_SAID
 
 
 class _LogFacts:
@@ -115,7 +116,7 @@ class _LogFacts:
         if match is None:
             return _NOT_SAID
         event, value = match
-        return Known(value, Source("file", f"{event.file}:{event.line}", event.text))
+        return from_file(value, f"{event.file}:{event.line}", event.text)
 
     def find_python(self) -> Fact[str]:
         """Return the release of Python that the log states, else the minor that paths show."""

@@ -30,6 +30,7 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    from_file,
     replace,
 )
 
@@ -111,8 +112,7 @@ class LibrarySearch:
     def find(self, soname: str, caller: Caller, preload: str = "") -> Fact[FoundLibrary]:
         """Find a library for a file that needs it; `preload` as for `look_up`."""
         copies = [
-            Known(FoundLibrary(path, "preload"), Source("file", path))
-            for path in self._wheel_copies(soname)
+            from_file(FoundLibrary(path, "preload"), path) for path in self._wheel_copies(soname)
         ]
         if preload == "first" and copies:
             return copies[0]
@@ -135,7 +135,7 @@ class LibrarySearch:
                 self._host, self._installed.prefix, self.wheel_folders
             )
         for path in self._loader.copies(soname, self._activated):
-            yield Known(FoundLibrary(path, "activation"), Source("file", path))
+            yield from_file(FoundLibrary(path, "activation"), path)
 
     def _dependants(
         self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool
@@ -184,9 +184,7 @@ class LibrarySearch:
     def _version(self, path: str, source: Source) -> Fact[str]:
         owners = self._installed.library_owners.get(path, ())
         if owners:
-            return Known(
-                owners[-1].version, Source("file", path, f"{owners[-1].name} {owners[-1].version}")
-            )
+            return from_file(owners[-1].version, path, f"{owners[-1].name} {owners[-1].version}")
         return parse_library_version(path, source)
 
     def _wheel_copies(self, soname: str) -> List[str]:
@@ -272,9 +270,7 @@ def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> F
     names: Tuple[LibraryLookup, ...] = libraries.value or ()
     for each in names:
         if each.soname.startswith(prefix):
-            return Known(
-                each.soname[len(prefix) :], Source("file", each.needed_by, f"needs {each.soname}")
-            )
+            return from_file(each.soname[len(prefix) :], each.needed_by, f"needs {each.soname}")
     return Unknown("failed", f"no file of the build names {prefix}*", ())
 
 
@@ -333,7 +329,7 @@ class Inspection:
         libraries, runpath = lookups(self.search, callers, "first" if finds_wheels else "")
         cuda_version = linked_version("libcudart.so.", libraries)
         if cuda:
-            cuda_version = Known(cuda, Source("file", paths[0]))
+            cuda_version = from_file(cuda, paths[0])
         return replace(
             build,
             distribution=distribution.name,
@@ -563,7 +559,5 @@ def _find_accelerator(
     for pattern, accelerator in framework.accelerators.items():
         for each in installed.distributions:
             if fnmatch.fnmatchcase(each.name, pattern):
-                return Known(
-                    accelerator, Source("file", each.location, f"{each.name} {each.version}")
-                )
+                return from_file(accelerator, each.location, f"{each.name} {each.version}")
     return build.accelerator

@@ -27,6 +27,7 @@ from envcheck.model import (
     LibraryLookup,
     Source,
     Unknown,
+    from_file,
     replace,
 )
 
@@ -168,7 +169,7 @@ def _read_info(inspection: Inspection, distribution: Distribution) -> Dict[str, 
 
 def _state_cuda(distribution: Distribution, cuda: str) -> Fact[str]:
     where = f"{distribution.location}/onnxruntime/{_INFO[0]}"
-    return Known(cuda, Source("file", where, f"cuda_version = {cuda!r}"))
+    return from_file(cuda, where, f"cuda_version = {cuda!r}")
 
 
 def _cut_to_major(fact: Fact[str]) -> Fact[str]:
@@ -184,7 +185,7 @@ def _cudnn_version(
     """Take what the extra asks for, else the linked soname, else what Windows' text says."""
     major, line = _cudnn_asked(distribution)
     if major:
-        return Known(major, Source("file", distribution.location, line))
+        return from_file(major, distribution.location, line)
     linked = linked_version("libcudnn.so.", libraries)
     if isinstance(linked, Known):
         return linked

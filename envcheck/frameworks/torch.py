@@ -24,6 +24,7 @@ from envcheck.model import (
     Known,
     Source,
     Unknown,
+    from_file,
     replace,
 )
 
@@ -68,14 +69,14 @@ class Torch(Framework):
         version.py states it, macOS wheels have MPS.
         """
         if names.get("hip"):
-            return Known("rocm", Source("file", path, f"hip = {names['hip']!r}"))
+            return from_file("rocm", path, f"hip = {names['hip']!r}")
         if names.get("xpu"):
-            return Known("xpu", Source("file", path, f"xpu = {names['xpu']!r}"))
+            return from_file("xpu", path, f"xpu = {names['xpu']!r}")
         backend = f"{distribution.location}/torch/backends/mps/__init__.py"
         if inspection.host.system == "darwin" and isinstance(
             inspection.host.status(backend), Known
         ):
-            return Known("mps", Source("file", backend))
+            return from_file("mps", backend)
         return Absent((path,))
 
     def _cuda_build(
@@ -106,7 +107,7 @@ class Torch(Framework):
         for line in distribution.requires:
             match = re.match(r"nvidia-cudnn-cu\d+\s*\(?==\s*([\d.]+)", line)
             if match:
-                return Known(match.group(1), Source("file", distribution.location, line))
+                return from_file(match.group(1), distribution.location, line)
         build, source = inspection.conda_build(self.conda_packages)
         stated = parse_conda_build(build).get("cudnn")
         return Known(stated, source) if stated else linked

@@ -17,7 +17,7 @@ import struct
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Set, Tuple, TypeVar
 
 from envcheck.host.protocol import ElfFacts, SymbolNeed
-from envcheck.model import Fact, Known, Source, Unknown
+from envcheck.model import Fact, Unknown, from_file
 
 T = TypeVar("T")
 
@@ -326,7 +326,7 @@ def _read_image(path: str, read: Callable[[ElfImage], T]) -> Fact[T]:
         return Unknown("failed", f"{path} is not a regular file", (path,))
     try:
         with open(path, "rb") as stream, contextlib.closing(_map(stream)) as data:
-            return Known(read(ElfImage(data)), Source("file", path))
+            return from_file(read(ElfImage(data)), path)
     except CORRUPT as error:
         return Unknown("unparsable", f"{path}: {error or type(error).__name__}", (path,))
 

@@ -7,7 +7,7 @@ import stat
 from typing import Callable, Dict, Mapping, Optional, Tuple, TypeVar
 
 from envcheck.host.protocol import FileStatus, Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Unknown, from_file
 
 T = TypeVar("T")
 _KINDS = (
@@ -49,12 +49,12 @@ def read_file(path: str, limit: int) -> Fact[bytes]:
 def make_content_fact(data: bytes, path: str) -> Known[bytes]:
     """Build the fact for a file's bytes, with the first line as excerpt where it is printable."""
     first_line = data[:200].split(b"\n", 1)[0].decode("utf-8", "replace")
-    return Known(data, Source("file", path, first_line if first_line.isprintable() else ""))
+    return from_file(data, path, first_line if first_line.isprintable() else "")
 
 
 def list_folder(path: str) -> Fact[Tuple[str, ...]]:
     """List the names in a folder, sorted."""
-    return Known(tuple(sorted(os.listdir(path))), Source("file", path))
+    return from_file(tuple(sorted(os.listdir(path))), path)
 
 
 def list_sizes(path: str, times: Dict[str, float]) -> Fact[Mapping[str, int]]:
@@ -71,14 +71,14 @@ def list_sizes(path: str, times: Dict[str, float]) -> Fact[Mapping[str, int]]:
                 times[entry.name] = status.st_mtime
             elif entry.is_dir():
                 sizes[entry.name] = -1
-    return Known(sizes, Source("file", path))
+    return from_file(sizes, path)
 
 
 def resolve_path(path: str) -> Fact[str]:
     """Resolve every symlink of a path that exists."""
     real = os.path.realpath(path)
     os.stat(path)
-    return Known(real, Source("file", path, f"-> {real}" if real != path else ""))
+    return from_file(real, path, f"-> {real}" if real != path else "")
 
 
 def read_status(path: str) -> Fact[FileStatus]:
@@ -94,7 +94,7 @@ def read_status(path: str) -> Fact[FileStatus]:
         inode=result.st_ino,
         changed=result.st_ctime,
     )
-    return Known(status, Source("file", path, f"{status.mode} {status.owner}"))
+    return from_file(status, path, f"{status.mode} {status.owner}")
 
 
 def get_file_kind(mode: int) -> str:

@@ -13,7 +13,7 @@ from typing import Dict, FrozenSet, Iterator, Optional, Sequence, Tuple
 
 from envcheck.host.paths import get_multiarch_triple
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
+from envcheck.model import Absent, Fact, Unknown, dataclass, from_file
 
 _MAX_TRIED = 30  # folders named when a library is not found
 
@@ -53,7 +53,7 @@ class Loader:
         for path, via in self._list_candidates(soname, rpath, runpath):
             real = self._host.real_path(path)
             if real.value is not None:
-                return Known(FoundLibrary(real.value, via), Source("file", path))
+                return from_file(FoundLibrary(real.value, via), path)
         tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[
             :_MAX_TRIED
         ]

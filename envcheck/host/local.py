@@ -15,7 +15,7 @@ from envcheck.host import elf, files
 from envcheck.host.data_files import read_packaged
 from envcheck.host.process import run_program
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ class LocalHost:
             path = os.path.join(folder, name + (".exe" if self.system == "windows" else ""))
             if os.path.isfile(path):
                 if os.access(path, os.X_OK):
-                    return Known(path, Source("file", path))
+                    return from_file(path, path)
                 not_executable.append(path)
         if not_executable:
             return Unknown(
@@ -211,7 +211,7 @@ class LocalHost:
             libraries = parse_loader_cache(data.value, _read_kernel_names()["machine"])
         except ValueError as error:
             return Unknown("unparsable", f"{_LOADER_CACHE}: {error}", (_LOADER_CACHE,))
-        return Known(libraries, Source("file", _LOADER_CACHE))
+        return from_file(libraries, _LOADER_CACHE)
 
     def _run(
         self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]

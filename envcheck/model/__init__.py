@@ -38,6 +38,7 @@ from envcheck.model.facts import (
     Unknown,
     choose_reading,
     collect_tried,
+    from_file,
     parse_fact,
 )
 from envcheck.model.findings import (

@@ -65,6 +65,11 @@ AT_RUN = Unknown("failed", "it shows when the environment runs")
 NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded this machine")
 
 
+def from_file(value: T, path: str, excerpt: str = "") -> Known[T]:
+    """State what a file says."""
+    return Known(value, Source("file", path, excerpt))
+
+
 def choose_reading(*readings: Fact[T]) -> Fact[T]:
     """Return the first known reading, else the first unknown one, else absent."""
     for kind in (Known, Unknown):

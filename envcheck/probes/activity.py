@@ -12,9 +12,9 @@ from envcheck.model import (
     GpuActivity,
     InstanceMemory,
     Known,
-    Source,
     Unknown,
     collect_tried,
+    from_file,
 )
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus
@@ -77,7 +77,7 @@ def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
     minor = parse_information(text.value).get("Device Minor", "")
     if not minor.isdigit():
         return Unknown("unparsable", f"{path} contains no Device Minor", (path,))
-    return Known(int(minor), Source("file", path, f"Device Minor: {minor}"))
+    return from_file(int(minor), path, f"Device Minor: {minor}")
 
 
 def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:

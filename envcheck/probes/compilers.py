@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 from envcheck.host.paths import get_base_name, join_path
 from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
-from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
+from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown, from_file
 
 _OTHER_FOLDERS = ("/usr/bin", "/usr/local/bin")
 
@@ -122,9 +122,7 @@ def _list_others(host: Host) -> Fact[Mapping[str, str]]:
                 others[join_path(host, folder, name)] = match.group(1)
     if not others:
         return unread[0] if unread else Absent(_OTHER_FOLDERS)
-    return Known(
-        others, Source("file", ", ".join(_OTHER_FOLDERS), f"{len(others)} compilers by name")
-    )
+    return from_file(others, ", ".join(_OTHER_FOLDERS), f"{len(others)} compilers by name")
 
 
 def _find_visual_studio(host: Host) -> Fact[Mapping[str, str]]:

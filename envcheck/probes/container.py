@@ -7,7 +7,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 
 from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 # Marks of each container in the cgroup path of process 1, and in the layers of the root mount.
 _CGROUP = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
@@ -58,7 +58,7 @@ def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
         )
     for path, kind in _FILES:
         status = host.status(path)
-        yield path, Known(kind, Source("file", path)) if isinstance(status, Known) else status
+        yield path, from_file(kind, path) if isinstance(status, Known) else status
     name = environment.get("container", "")
     yield (
         "container",
@@ -77,7 +77,7 @@ def _parse_mark(host: Host, path: str, parse: Callable[[str], Optional[str]]) ->
     if not isinstance(text, Known):
         return text
     kind = parse(text.value)
-    return Known(kind, Source("file", path, kind)) if kind else Absent((path,))
+    return from_file(kind, path, kind) if kind else Absent((path,))
 
 
 def parse_cgroup(text: str) -> Optional[str]:

@@ -7,7 +7,7 @@ from typing import Dict, Tuple
 
 from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 _CPUINFO = "/proc/cpuinfo"
 # One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of
@@ -38,15 +38,13 @@ def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
         (fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), ""
     )
     words = fields.get("flags") or fields.get("features") or ""
-    model: Fact[str] = (
-        Known(name, Source("file", _CPUINFO)) if name else Absent((f"model name in {_CPUINFO}",))
-    )
+    model: Fact[str] = from_file(name, _CPUINFO) if name else Absent((f"model name in {_CPUINFO}",))
     if not words:
         return model, Unknown("unparsable", f"{_CPUINFO} lists no flags", (_CPUINFO,))
     vector_flags = " ".join(
         word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word)
     )[:200]
-    return model, Known(tuple(words.lower().split()), Source("file", _CPUINFO, vector_flags))
+    return model, from_file(tuple(words.lower().split()), _CPUINFO, vector_flags)
 
 
 def parse_cpuinfo(text: str) -> Dict[str, str]:

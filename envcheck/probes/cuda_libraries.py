@@ -15,7 +15,17 @@ from envcheck.host.paths import (
     resolve_existing,
 )
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major
+from envcheck.model import (
+    Absent,
+    Fact,
+    Known,
+    LibraryInstall,
+    Source,
+    Unknown,
+    dataclass,
+    from_file,
+    major,
+)
 from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
 from envcheck.probes.toolkit import find_places, list_site_packages
 
@@ -102,9 +112,8 @@ def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
     installs = [install for place in places for install in _read_place(survey, kind, place)]
     if not installs:
         return Absent(tuple(dict.fromkeys(place.root for place in places)))
-    return Known(
-        tuple(installs),
-        Source("file", ", ".join(dict.fromkeys(install.root for install in installs))),
+    return from_file(
+        tuple(installs), ", ".join(dict.fromkeys(install.root for install in installs))
     )
 
 
@@ -267,7 +276,7 @@ def _make_install(
             library_version = Known(version, library_path.source)
     header_fact: Fact[str] = Absent(place.headers)
     if header_path:
-        header_fact = Known(header_path, Source("file", header_path))
+        header_fact = from_file(header_path, header_path)
     return LibraryInstall(
         library=kind.name,
         root=place.root,
@@ -359,9 +368,7 @@ def _read_headers(
             if isinstance(text, Known):
                 version = parse_version_macros(text.value, kind.macros)
             if version is not None:
-                fact = Known(
-                    version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ...")
-                )
+                fact = from_file(version, path, f"{kind.macros[0][0]} {major(version)} ...")
                 headers.setdefault(major(version), (path, fact))
             elif isinstance(text, Unknown):
                 unread.append((path, text))
@@ -399,7 +406,7 @@ def parse_cuda_major(root: str) -> Optional[Fact[str]]:
     r"""Parse the CUDA major in a path: /usr/local/cuda-11.8, C:\\...\\CUDA\\v12.6."""
     match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
     if match:
-        return Known(match.group(1), Source("file", root, match.group(0).strip("/\\")))
+        return from_file(match.group(1), root, match.group(0).strip("/\\"))
     return None
 
 
@@ -441,7 +448,7 @@ def _read_conda_records(
         match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
         if match:
             path = join_path(host, records, name)
-            return Known(match.group(1), Source("file", path, name)), _read_conda_cuda(
+            return from_file(match.group(1), path, name), _read_conda_cuda(
                 host, path, match.group(2)
             )
     reason = names if isinstance(names, Unknown) else Absent((f"{kind.conda}-* in {records}",))
@@ -452,11 +459,11 @@ def _read_conda_cuda(host: Host, path: str, build: str) -> Fact[str]:
     """Read the CUDA major in the build string (cuda11_0) or in the dependencies of the package."""
     match = re.search(r"cuda(\d\d)", build)
     if match:
-        return Known(match.group(1), Source("file", path, build))
+        return from_file(match.group(1), path, build)
     record = host.read_text(path).value or ""
     match = re.search(r"\"(?:cuda-version|cudatoolkit) [^\"\d]*(\d+)", record)
     if match:
-        return Known(match.group(1), Source("file", path, match.group(0).strip('"')))
+        return from_file(match.group(1), path, match.group(0).strip('"'))
     return Absent((path,))
 
 

@@ -16,9 +16,9 @@ from envcheck.model import (
     DriverFacts,
     Fact,
     Known,
-    Source,
     Unknown,
     choose_reading,
+    from_file,
 )
 from envcheck.probes.driver_libraries import (
     CudaReading,
@@ -164,10 +164,7 @@ def read_device_nodes(host: Host) -> Fact[Tuple[DeviceNode, ...]]:
         )
     if not paths:
         return Absent(("/dev/nvidia*",))
-    return Known(
-        tuple(_read_node(host, path) for path in paths),
-        Source("file", "/dev", " ".join(paths)[:200]),
-    )
+    return from_file(tuple(_read_node(host, path) for path in paths), "/dev", " ".join(paths)[:200])
 
 
 def _read_node(host: Host, path: str) -> DeviceNode:
@@ -180,7 +177,7 @@ def _read_node(host: Host, path: str) -> DeviceNode:
     mode = f"{node.mode} {node.owner}"
     is_accessible = node.kind == "char" and node.readable and node.writable
     excerpt = mode if node.kind == "char" else f"a {node.kind}, not a device"
-    return DeviceNode(path, Known(is_accessible, Source("file", path, excerpt)), mode)
+    return DeviceNode(path, from_file(is_accessible, path, excerpt), mode)
 
 
 _PACKAGES = (

@@ -11,7 +11,7 @@ from envcheck.host.loader import parse_library_path
 from envcheck.host.paths import list_names
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 # In the loader's order; those of another architecture rarely exist.
 _DEFAULT_FOLDERS = (
@@ -107,10 +107,7 @@ class _LibrarySearch:
         for path in self.list_candidates(name):
             real = self._host.real_path(path)
             if real.value is not None and _is_loadable(self._host, real.value):
-                return Known(
-                    real.value,
-                    Source("file", path, f"-> {real.value}" if real.value != path else ""),
-                )
+                return from_file(real.value, path, f"-> {real.value}" if real.value != path else "")
         tried = tuple(
             f"{name} in {place}"
             for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders")
@@ -138,7 +135,7 @@ def _find_other_copies(
     )
     if not others:
         return Absent((*_OTHER_FOLDERS, "/usr/local/cuda*"))
-    return Known(others, Source("file", others[0]))
+    return from_file(others, others[0])
 
 
 def _list_unsearched_paths(host: Host) -> List[str]:
@@ -163,7 +160,7 @@ def read_library_version(library: Fact[str]) -> Fact[str]:
         return library
     version = parse_driver_library_name(library.value)
     if version:
-        return Known(version, Source("file", library.value))
+        return from_file(version, library.value)
     return Absent((library.value,))
 
 

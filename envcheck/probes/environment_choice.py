@@ -28,10 +28,10 @@ from envcheck.model import (
     Fact,
     Known,
     OtherEnvironment,
-    Source,
     Unknown,
     canonical_name,
     dataclass,
+    from_file,
     replace,
 )
 
@@ -562,17 +562,17 @@ def _find_named_python(host: Host, name: str) -> Fact[str]:
     status = host.status(name)
     if isinstance(status, Known) and status.value.kind == "folder":
         return _find_python_in(host, name)
-    return Known(name, Source("file", name)) if isinstance(status, Known) else status
+    return from_file(name, name) if isinstance(status, Known) else status
 
 
 def _start_of(host: Host, python: str) -> Optional[Known[str]]:
     """Return the Python that a program on PATH starts; None for a shim that leads to none."""
     if posixpath.basename(posixpath.dirname(python)) != "shims":
-        return Known(python, Source("file", python))
+        return from_file(python, python)
     from envcheck.probes.version_managers import resolve_shim  # few have one first on PATH
 
     real, _ = resolve_shim(host, python)
-    return Known(real, Source("file", python)) if real else None
+    return from_file(real, python) if real else None
 
 
 def _find_environment_python(host: Host, name: str) -> Fact[str]:
@@ -592,7 +592,7 @@ def _find_python_in(host: Host, folder: str) -> Fact[str]:
     paths = _list_python_paths(host, folder)
     for path in paths:
         if isinstance(host.status(path), Known):
-            return Known(path, Source("file", path))
+            return from_file(path, path)
     return Absent(tuple(paths))
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, parse_fact
+from envcheck.model import Absent, Fact, Known, Unknown, from_file, parse_fact
 from envcheck.probes.package_managers import DPKG_STATUS
 
 _FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
@@ -39,7 +39,7 @@ def _read_fabric_version(host: Host, packages: Fact[Mapping[str, str]]) -> Fact[
     for name, version in (packages.value or {}).items():
         match = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version)
         if name.startswith("nvidia-fabricmanager") and "dev" not in name and match:
-            return Known(match.group(1), Source("file", DPKG_STATUS, f"{name} {version}"))
+            return from_file(match.group(1), DPKG_STATUS, f"{name} {version}")
     return done
 
 
@@ -53,13 +53,13 @@ def _is_fabric_manager_running(host: Host) -> Fact[bool]:
     # Its pid file, then the names of all processes.
     pid = (host.read_text(_PID_FILE, 64).value or "").strip()
     if _is_fabric_manager(host, pid):
-        return Known(True, Source("file", _PID_FILE, pid))
+        return from_file(True, _PID_FILE, pid)
     names = host.list_folder("/proc")
     if not isinstance(names, Known):
         return names
     for name in [name for name in names.value if name.isdigit()][:_MAX_PROCESSES]:
         if _is_fabric_manager(host, name):
-            return Known(True, Source("file", f"/proc/{name}/comm", _COMM))
+            return from_file(True, f"/proc/{name}/comm", _COMM)
     in_container = any(
         isinstance(host.status(path), Known) for path in ("/.dockerenv", "/run/.containerenv")
     )
@@ -67,7 +67,7 @@ def _is_fabric_manager_running(host: Host) -> Fact[bool]:
         return Unknown(
             "failed", "a container does not show the processes of its host", ("/proc/*/comm",)
         )
-    return Known(False, Source("file", "/proc/*/comm", f"no {_COMM}"))
+    return from_file(False, "/proc/*/comm", f"no {_COMM}")
 
 
 def _is_fabric_manager(host: Host, pid: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from envcheck.host.known_variables import keep_known_variables
 from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown
+from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, from_file
 from envcheck.probes.container import detect_container
 from envcheck.probes.cpu import read_cpu
 from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
@@ -104,7 +104,7 @@ def _make_release_fact(path: str, values: Mapping[str, str], key: str) -> Fact[s
     if not values.get(key):
         # Debian has no ID_LIKE, a rolling release no VERSION_ID
         return Absent((f"{key} in {path}",))
-    return Known(values[key], Source("file", path, f"{key}={values[key]}"))
+    return from_file(values[key], path, f"{key}={values[key]}")
 
 
 _TEGRA = "/etc/nv_tegra_release"
@@ -141,7 +141,7 @@ def read_jetson_release(host: Host, machine: str) -> Fact[str]:
     if isinstance(text, Known):
         release = parse_tegra_release(text.value)
     if release is not None:
-        return Known(release, Source("file", _TEGRA, release))
+        return from_file(release, _TEGRA, release)
     model = host.read_text(_MODEL).value or ""
     if re.search(r"Jetson|NVIDIA (Orin|Thor)", model):
         return Unknown(
@@ -174,7 +174,7 @@ def read_secure_boot(host: Host) -> Fact[bool]:
         return or_unmounted(host, data, "/sys")
     if len(data.value) < 5:  # four bytes of attributes, then the value
         return Unknown("unparsable", f"{_EFI} has {len(data.value)} bytes", (_EFI,))
-    return Known(data.value[4] == 1, Source("file", _EFI, f"value {data.value[4]}"))
+    return from_file(data.value[4] == 1, _EFI, f"value {data.value[4]}")
 
 
 def read_shm_size(host: Host) -> Fact[int]:
@@ -203,4 +203,4 @@ def parse_shm_size(mounts: str) -> Fact[int]:
             "unparsable", f"the options of /dev/shm contain no size: {lines[-1]}", ("/proc/mounts",)
         )
     value = int(size.group(1)) * _UNITS[size.group(2)]
-    return Known(value, Source("file", "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}"))
+    return from_file(value, "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}")

@@ -24,8 +24,8 @@ from envcheck.model import (
     FileFault,
     InstallLeftover,
     Known,
-    Source,
     Unknown,
+    from_file,
     major_minor,
 )
 
@@ -54,7 +54,7 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
         faults += _find_faults(host, folders, entry, compiler, own)
     if not faults and folders.unreadable is not None:
         return folders.unreadable
-    return Known(tuple(faults), Source("file", str(checked[0]["location"])))
+    return from_file(tuple(faults), str(checked[0]["location"]))
 
 
 def _find_compiler(host: Host, answer: Mapping[str, Any]) -> Optional[str]:
@@ -357,7 +357,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
     entries = answer["distributions"]
     if any("metadata" not in entry for entry in entries):
         if found:
-            return Known(tuple(found), Source("file", marker))
+            return from_file(tuple(found), marker)
         return NOT_STATED
     names = {entry["name"] for entry in entries}
     for folder in answer["folders"]:
@@ -365,7 +365,7 @@ def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Insta
             found += _find_renamed(host, folder["path"], names)
     found += [each for entry in entries for each in _find_without_record(host, entry)]
     found += _find_unowned(host, answer)
-    return Known(tuple(found), Source("file", answer["prefix"]))
+    return from_file(tuple(found), answer["prefix"])
 
 
 def _find_start_code(host: Host, folders: Sequence[Mapping[str, str]]) -> Iterator[InstallLeftover]:

@@ -16,6 +16,7 @@ from envcheck.model import (
     Unknown,
     choose_reading,
     collect_tried,
+    from_file,
     parse_fact,
 )
 
@@ -76,14 +77,12 @@ def _is_module_loaded(host: Host, module: str, modules: Fact[str]) -> Fact[bool]
     folder = f"/sys/module/{module}"
     status = host.status(folder)
     if isinstance(status, Known):
-        return Known(True, Source("file", folder))
+        return from_file(True, folder)
     if isinstance(modules, Known):
         is_listed = module in parse_modules(modules.value)
-        return Known(
-            is_listed, Source("file", "/proc/modules", module if is_listed else f"no line {module}")
-        )
+        return from_file(is_listed, "/proc/modules", module if is_listed else f"no line {module}")
     if isinstance(status, Absent) and isinstance(host.status("/sys/module"), Known):
-        return Known(False, Source("file", "/sys/module", f"no folder {module}"))
+        return from_file(False, "/sys/module", f"no folder {module}")
     return _explain_hidden_modules(collect_tried(status, modules))
 
 
@@ -149,12 +148,12 @@ def find_module_file(host: Host) -> Fact[str]:
     index = host.read_text(f"{root}/modules.dep", 8 << 20)
     line = parse_modules_dep(index.value) if isinstance(index, Known) else None
     if line is not None:
-        return Known(f"{root}/{line}", Source("file", f"{root}/modules.dep", line))
+        return from_file(f"{root}/{line}", f"{root}/modules.dep", line)
     folders = [f"{root}/{inner}" for inner in _MODULE_FOLDERS]
     for folder in folders:
         for name in list_names(host, folder):
             if re.match(_MODULE_FILE + "$", name):
-                return Known(f"{folder}/{name}", Source("file", folder, name))
+                return from_file(f"{folder}/{name}", folder, name)
     if isinstance(index, Unknown):
         return index
     return Absent((f"{root}/modules.dep", *folders))
@@ -187,9 +186,8 @@ def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bo
         if not isinstance(data, Known):
             return data
         is_signed = _SIGNATURE_TRAILER in data.value[-64:]
-        return Known(
-            is_signed,
-            Source("file", path, _SIGNATURE_TRAILER.decode() if is_signed else "no signature"),
+        return from_file(
+            is_signed, path, _SIGNATURE_TRAILER.decode() if is_signed else "no signature"
         )
     return _run_modinfo(host, path)
 
@@ -226,7 +224,7 @@ def read_dkms(host: Host) -> Fact[Tuple[DkmsModule, ...]]:
     modules = tuple(module for folder in folders for module in _read_dkms_releases(host, folder))
     if not modules:
         return Absent((f"{_DKMS}/nvidia*",))
-    return Known(modules, Source("file", _DKMS, f"nvidia {modules[0].version} {modules[0].state}"))
+    return from_file(modules, _DKMS, f"nvidia {modules[0].version} {modules[0].state}")
 
 
 def _read_dkms_releases(host: Host, folder: str) -> List[DkmsModule]:

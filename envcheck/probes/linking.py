@@ -45,9 +45,9 @@ from envcheck.model import (
     Fact,
     Known,
     LinkFault,
-    Source,
     Unknown,
     dataclass,
+    from_file,
     numbers,
     replace,
 )
@@ -136,7 +136,7 @@ def collect_link_faults(
         return unread[0]
     if not any(process.loaded for process in processes):
         return Absent(tuple(file for process in processes for file in process.row.files))
-    return Known(faults, Source("file", inspection.installed.prefix))
+    return from_file(faults, inspection.installed.prefix)
 
 
 class _Process:

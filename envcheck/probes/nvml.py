@@ -16,6 +16,7 @@ from envcheck.model import (
     Source,
     Unknown,
     collect_tried,
+    from_file,
     list_fields,
     replace,
 )
@@ -264,7 +265,7 @@ def find_smi(host: Host) -> Fact[str]:
     for path in paths:
         status = host.status(path)
         if status.value and status.value.kind == "file":
-            return Known(path, Source("file", path))
+            return from_file(path, path)
     if isinstance(on_path, Unknown):
         return on_path
     return Absent(collect_tried(on_path) + paths)

@@ -17,6 +17,7 @@ from envcheck.model import (
     OtherVendor,
     Source,
     Unknown,
+    from_file,
 )
 from envcheck.probes.cpu import read_cpu
 from envcheck.probes.gpus import WSL_DEVICE
@@ -124,7 +125,7 @@ def _find_name(host: Host, device: PciDevice, path: str) -> Fact[str]:
     """Return the board's name by amdgpu, else the one in the system's table."""
     text = (host.read_text(path, 256).value or "").strip()
     if text:
-        return Known(text, Source("file", path, text))
+        return from_file(text, path, text)
     return find_pci_name(host, device.vendor, device.device_id)
 
 

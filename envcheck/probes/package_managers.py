@@ -8,7 +8,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from envcheck.host.paths import join_path
 from envcheck.host.pip_files import list_pip_files
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Unknown, from_file
 
 PIP_KEYS = (
     "index-url",
@@ -125,7 +125,7 @@ def _make_configuration_fact(
     if unread is not None:
         return unread
     if read:
-        return Known(values, Source("file", ", ".join(read)))
+        return from_file(values, ", ".join(read))
     return Absent(files)
 
 
@@ -161,7 +161,7 @@ def read_dpkg_packages(host: Host, name_pattern: str) -> Fact[Mapping[str, str]]
     if not isinstance(text, Known):
         return text
     packages = parse_dpkg_status(text.value, name_pattern)
-    return Known(packages, Source("file", DPKG_STATUS, ", ".join(packages)[:200]))
+    return from_file(packages, DPKG_STATUS, ", ".join(packages)[:200])
 
 
 def parse_dpkg_status(text: str, name_pattern: str) -> Dict[str, str]:

@@ -17,6 +17,7 @@ from envcheck.model import (
     Source,
     Unknown,
     collect_tried,
+    from_file,
     replace,
 )
 from envcheck.probes.nvml import make_gpu
@@ -63,7 +64,7 @@ def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciD
         # A machine may have no PCI bus (small boards, some virtual machines); a sandbox may hide
         # it.
         if isinstance(host.status("/sys/bus"), Known):
-            return Known((), Source("file", "/sys/bus", "no folder pci"))
+            return from_file((), "/sys/bus", "no folder pci")
         return Unknown(
             "failed",
             f"{PCI_FOLDER} does not exist: sysfs is not mounted or hidden",
@@ -79,9 +80,8 @@ def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciD
         if _parse_hex(vendor) in vendors:
             devices.append(_read_pci_device(host, name, _parse_hex(vendor)))
     kind = "NVIDIA " if _NVIDIA in vendors else ""
-    return Known(
-        tuple(devices),
-        Source("file", PCI_FOLDER, f"{len(devices)} {kind}devices of {len(names.value)}"),
+    return from_file(
+        tuple(devices), PCI_FOLDER, f"{len(devices)} {kind}devices of {len(names.value)}"
     )
 
 
@@ -90,7 +90,7 @@ def _read_pci_device(host: Host, address: str, vendor: str) -> PciDevice:
     driver = host.real_path(f"{folder}/driver")
     if isinstance(driver, Known):
         name = driver.value.rsplit("/", 1)[-1]
-        driver = Known(name, Source("file", f"{folder}/driver", name))
+        driver = from_file(name, f"{folder}/driver", name)
     device_id, device_class = (
         _parse_hex(host.read_text(f"{folder}/{name}", 16)) for name in ("device", "class")
     )
@@ -110,14 +110,12 @@ def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bo
     """
     switch = next((device for device in devices.value or () if device.is_nvswitch), None)
     if switch:
-        return Known(
-            True, Source("file", f"{PCI_FOLDER}/{switch.address}/class", switch.device_class)
-        )
+        return from_file(True, f"{PCI_FOLDER}/{switch.address}/class", switch.device_class)
     # /dev/nvidia-nvswitchctl proves nothing (the driver creates it everywhere); an entry per switch
     # does.
     entries = host.list_folder(_NVSWITCHES).value
     if entries:
-        return Known(True, Source("file", _NVSWITCHES, entries[0]))
+        return from_file(True, _NVSWITCHES, entries[0])
     if isinstance(devices, Known):
         return Known(False, devices.source)
     return devices
@@ -169,7 +167,7 @@ def _make_line_fact(lines: Dict[str, str], name: str, path: str) -> Fact[str]:
     value = lines.get(name, "")
     if not value or "?" in value or value == "Unknown":  # the driver has not initialized this GPU
         return Absent((f"{path}: {name}",))
-    return Known(value, Source("file", path, f"{name}: {value}"))
+    return from_file(value, path, f"{name}: {value}")
 
 
 def parse_information(text: str) -> Dict[str, str]:
@@ -216,7 +214,7 @@ def _find_name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
     # The program's own table, then the system's pci.ids, which may be newer but has no
     # capabilities.
     if row is not None:
-        return Known(row.name, Source("file", _TABLE, _describe(gpu)))
+        return from_file(row.name, _TABLE, _describe(gpu))
     if gpu.pci_id.value is None:
         return gpu.name
     name = find_pci_name(host, _NVIDIA, gpu.pci_id.value)
@@ -233,13 +231,13 @@ def find_pci_name(host: Host, vendor: str, device_id: str) -> Fact[str]:
         if text.value is not None:
             name = parse_pci_ids(text.value, device_id, vendor)
         if name is not None:
-            return Known(name, Source("file", path, f"{vendor}:{device_id}"))
+            return from_file(name, path, f"{vendor}:{device_id}")
     return Unknown("failed", f"no table contains PCI id {vendor}:{device_id}", _PCI_IDS)
 
 
 def _find_capability(gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
     if row is not None:
-        return Known(row.cc, Source("file", _TABLE, _describe(gpu)))
+        return from_file(row.cc, _TABLE, _describe(gpu))
     return Unknown("failed", f"{_TABLE} has no compute capability for {_describe(gpu)}", (_TABLE,))
 
 

@@ -33,6 +33,7 @@ from envcheck.model import (
     PythonFacts,
     Source,
     Unknown,
+    from_file,
     numbers,
     replace,
 )
@@ -221,9 +222,7 @@ def _read_frameworks(
     inspection = Inspection(host, installed)
     frameworks = tuple(framework(name) for name in framework_names() if name in names)
     builds = collect_frameworks(inspection, frameworks)
-    return Known(builds, Source("file", installed.prefix)), collect_link_faults(
-        inspection, frameworks
-    )
+    return from_file(builds, installed.prefix), collect_link_faults(inspection, frameworks)
 
 
 def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
@@ -238,7 +237,7 @@ def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
             if python:
                 kernels.setdefault(name, JupyterKernel(name, python))
     if kernels:
-        return Known(tuple(kernels.values()), Source("file", folders[0]))
+        return from_file(tuple(kernels.values()), folders[0])
     return Absent(tuple(folders))
 
 
@@ -327,7 +326,7 @@ def find_libstdcxx(host: Host, installed: Installation) -> Tuple[Fact[str], Fact
 def _read_newest_glibcxx(host: Host, path: str) -> Fact[str]:
     version = parse_libstdcxx_name(path)
     if version:
-        return Known(version, Source("file", path))
+        return from_file(version, path)
     elf = host.elf(path)
     if not isinstance(elf, Known):
         return elf

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Tuple
 from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.paths import get_multiarch_triple, list_names
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 _CONFSTR = "confstr CS_GNU_LIBC_VERSION"
 _LIBSTDCXX = "libstdc++.so.6"
@@ -31,7 +31,7 @@ def read_libc(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[st
         )
         return reason, reason
     loader = "/lib/" + name
-    return Known("musl", Source("file", loader)), _read_musl_version(host, loader)
+    return from_file("musl", loader), _read_musl_version(host, loader)
 
 
 def _read_musl_version(host: Host, loader: str) -> Fact[str]:
@@ -68,7 +68,7 @@ def read_glibcxx_version(host: Host) -> Fact[str]:
             version = parse_libstdcxx_name(real.value)
             if version is None:
                 return Unknown("unparsable", f"the file name {real.value} has no version", (path,))
-            return Known(f"GLIBCXX_{version}", Source("file", path, f"-> {real.value}"))
+            return from_file(f"GLIBCXX_{version}", path, f"-> {real.value}")
     return Absent(candidates)
 
 
@@ -89,4 +89,4 @@ def find_msvc_runtime(host: Host) -> Fact[str]:
         status = host.status(path)
         if not isinstance(status, Known):
             return status if isinstance(status, Unknown) else Absent((path,))
-    return Known(_SYSTEM32, Source("file", paths[0]))
+    return from_file(_SYSTEM32, paths[0])

@@ -26,6 +26,7 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    from_file,
     major_minor,
     replace,
 )
@@ -232,7 +233,7 @@ def _find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
         ):
             problem = Unknown("denied", f"{path} is not executable", (path,))
         elif isinstance(status, Known):
-            return Known(path, Source("file", path))
+            return from_file(path, path)
         elif isinstance(status, Unknown):
             problem = status
         tried.append(path)
@@ -353,20 +354,16 @@ def _read_version_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
     if versions is None:
         reason = Unknown("unparsable", f"{path} contains no CUDA version", (path,))
         return reason, reason
-    toolkit = Known(versions["cuda"], Source("file", path, f"CUDA SDK {versions['cuda']}"))
+    toolkit = from_file(versions["cuda"], path, f"CUDA SDK {versions['cuda']}")
     nvcc = versions.get("cuda_nvcc")
-    return toolkit, (
-        Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
-    )
+    return toolkit, (from_file(nvcc, path, f"CUDA NVCC {nvcc}") if nvcc else Absent((path,)))
 
 
 def _read_version_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
     version = parse_version_txt(text)
     if version is None:
         return Unknown("unparsable", f"{path} contains no CUDA version", (path,)), Absent((path,))
-    return Known(
-        version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])
-    ), Absent((path,))
+    return from_file(version, path, "; ".join(text.split("\n")).strip("; ")[:200]), Absent((path,))
 
 
 def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
@@ -380,7 +377,7 @@ def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
             if isinstance(text, Known):
                 version = parse_cuda_define(text.value, macro)
             if version is not None:
-                return Known(version, Source("file", path, f"{macro} says {version}"))
+                return from_file(version, path, f"{macro} says {version}")
             tried.append(path)
             if not isinstance(text, Absent):
                 if isinstance(text, Unknown):
@@ -398,7 +395,7 @@ def read_cudart_version(path: Fact[str]) -> Fact[str]:
     version = parse_cudart_name(name)
     if version is None:
         return Unknown("unparsable", f"the file name {name} has no minor version", (path.value,))
-    return Known(version, Source("file", path.value))
+    return from_file(version, path.value)
 
 
 _MAX_WRAPPERS = 4
@@ -437,9 +434,7 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
         if script.startswith("#!"):
             target = parse_nvcc_wrapper(script, host.environment())
         if target is None:
-            return Known(
-                real.value, Source("file", path, f"-> {real.value}" if real.value != path else "")
-            )
+            return from_file(real.value, path, f"-> {real.value}" if real.value != path else "")
         current = target
     return Unknown(
         "failed", f"{path} is a wrapper script that starts only other wrapper scripts", (path,)
@@ -476,7 +471,7 @@ def _find_root(real: Fact[str]) -> Fact[str]:
             "unparsable", f"{real.value} is not in the bin folder of a toolkit", (real.value,)
         )
     root = get_parent(folder if get_base_name(folder).lower() == "bin" else get_parent(folder))
-    return Known(root or "/", Source("file", real.value))
+    return from_file(root or "/", real.value)
 
 
 def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
@@ -590,16 +585,14 @@ def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
     if bindir is None:
         return None
     bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
-    return Known(
-        join_path(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}")
-    )
+    return from_file(join_path(host, bindir, "gcc"), profile, f"compiler-bindir = {bindir}")
 
 
 def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
     path = join_path(host, folder, "gcc")
     status = host.status(path)
     if status.value and status.value.kind == "file":
-        return Known(path, Source("file", path, "beside nvcc"))
+        return from_file(path, path, "beside nvcc")
     return None
 
 
@@ -751,7 +744,7 @@ def _make_installs_fact(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitIns
     if not installs:
         places = ("PATH", "/usr/local", "/opt", "Debian's layout", "conda", "wheels")
         return Absent((*places, *ROOT_VARIABLES, "LD_LIBRARY_PATH"))
-    return Known(tuple(installs), Source("file", ", ".join(install.root for install in installs)))
+    return from_file(tuple(installs), ", ".join(install.root for install in installs))
 
 
 def _read_cuda_home(host: Host) -> Fact[str]:

@@ -8,7 +8,7 @@ from typing import Iterator, List, Sequence, Tuple
 
 from envcheck.host.known_variables import WordList, load_known_variables
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Distribution, Fact, Known, Source, UnknownWord
+from envcheck.model import Absent, Distribution, Fact, Known, UnknownWord, from_file
 
 _LIMIT = 1 << 29  # bytes; the library of jaxlib has 350 million
 
@@ -36,7 +36,7 @@ def collect_unknown_words(
                     unknown += [UnknownWord(row.name, item, *given) for item in lost]
     if not read:
         return Absent(tuple(row.name for row in load_known_variables().words))
-    return Known(tuple(unknown), Source("file", read[0]))
+    return from_file(tuple(unknown), read[0])
 
 
 def _find_file(host: Host, owner: Distribution, row: WordList) -> Iterator[str]:

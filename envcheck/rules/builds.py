@@ -20,6 +20,7 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    from_file,
     major_minor,
     numbers,
     replace,
@@ -183,13 +184,13 @@ def label_cuda(local: str) -> str:
 def _local_version(local: str) -> Fact[str]:
     cuda = label_cuda(local)
     if cuda:
-        return Known(cuda, Source("file", "version label", f"+{local}"))
+        return from_file(cuda, "version label", f"+{local}")
     return NO_ROW
 
 
 def _local_build(local: str) -> Fact[bool]:
     if local.startswith(("cpu", "cu")):
-        return Known(not local.startswith("cpu"), Source("file", "version label", f"+{local}"))
+        return from_file(not local.startswith("cpu"), "version label", f"+{local}")
     return NO_ROW
 
 

@@ -20,9 +20,9 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     LibraryLookup,
-    Source,
     Unknown,
     dataclass,
+    from_file,
     is_older,
     major,
     numbers,
@@ -128,7 +128,7 @@ def wheel_copy(context: Context) -> Copy | None:
     """Describe the cuDNN wheel of the inspected environment, if one is installed."""
     for name, item in context.distributions.items():
         if name.startswith("nvidia-cudnn-cu"):
-            version = Known(item.version, Source("file", f"metadata of {name}", item.version))
+            version = from_file(item.version, f"metadata of {name}", item.version)
             return Copy(
                 f"{item.location or 'site-packages'}/nvidia/cudnn/lib",
                 version,
