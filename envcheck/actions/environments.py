@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count, pairwise
 from typing import Any, TypeVar, cast
 
-from envcheck.actions.machine import WriteFile, program_path
+from envcheck.actions.machine import WriteFile
 from envcheck.host.data_files import read_data
 from envcheck.model import (
     CHANGES_NOTHING,
@@ -25,6 +25,7 @@ from envcheck.model import (
     Trace,
     dataclass,
     list_fields,
+    program_path,
     replace,
 )
 
@@ -100,21 +101,19 @@ def move_environment(value: T, folder: str, free: str) -> T:
 
     Every value that is it, or a path below it.
     """
-    return cast("T", _move_below(value, folder, free))
 
-
-def _move_below(value: Any, folder: str, free: str) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_move_below(item, folder, free) for item in value)
-    if isinstance(value, str):
-        is_path = value == folder or value.startswith((f"{folder}/", f"{folder}\\"))
-        return free + value[len(folder) :] if is_path else value
-    names = list_fields(value)
-    if names:
-        return replace(
-            value, **{name: _move_below(getattr(value, name), folder, free) for name in names}
+    def move(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(move, part))
+        if isinstance(part, str):
+            is_path = part == folder or part.startswith((f"{folder}/", f"{folder}\\"))
+            return free + part[len(folder) :] if is_path else part
+        names = list_fields(part)
+        return (
+            replace(part, **{name: move(getattr(part, name)) for name in names}) if names else part
         )
-    return value
+
+    return cast("T", move(value))
 
 
 def pick_options(options: tuple[str, ...], *names: str) -> tuple[str, ...]:
@@ -188,9 +187,6 @@ class CreateEnvironment(Action):
         """Return the path of the Python of the environment."""
         return environment_python(self.folder, self.installer, windows=system == WINDOWS)
 
-    def variables(self) -> dict[str, str]:
-        return dict(self.settings)
-
     def check(self, system: str = "") -> Trace:
         if self.name:
             return Trace((self._installer_program, "list", "-n", self.name))
@@ -201,9 +197,6 @@ class CreateEnvironment(Action):
         if self.name:
             return Trace((self._installer_program, "env", "remove", "-y", "-n", self.name))
         return Trace(folder_removal(self.folder, windows=system == WINDOWS))
-
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer, programs)
 
 
 def changes_environment(action: Action) -> bool:
@@ -293,16 +286,10 @@ class InstallPackages(Action):
         options = (*(wheels if self.wheels_only else ()), *self.options, *index)
         return (*_pip_words(self.python, system), "install", *options, *wanted)
 
-    def variables(self) -> dict[str, str]:
-        return dict(self.settings)
-
     def check(self, system: str = "") -> Trace:
         if self.installer == UV:
             return Trace((self.program or UV, "pip", "check", "--python", self.python))
         return Trace((*_pip_words(self.python, system), "check"))
-
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer, programs)
 
     def joined_with(self, other: Action) -> InstallPackages | None:
         """Join another installation into the same environment; what this one says of a name stands.
@@ -396,9 +383,6 @@ class ReinstallPackages(Action):
             return self.installation.check(system)
         return Trace((program_path(self.python, system), "-c", f"import {', '.join(self.modules)}"))
 
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer, programs)
-
 
 @dataclass
 class UninstallPackages(Action):
@@ -420,9 +404,6 @@ class UninstallPackages(Action):
     def check(self, system: str = "") -> Trace:
         return Trace((program_path(self.python, system), "-c", _GONE, *self.names))
 
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer, programs)
-
 
 @dataclass
 class AddPip(Action):
@@ -430,15 +411,9 @@ class AddPip(Action):
 
     python: str
     purpose: str = "This Python has no pip yet."
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return (program_path(self.python, system), "-m", "ensurepip", "--upgrade")
-
-    def check(self, system: str = "") -> Trace:
-        return Trace((*_pip_words(self.python, system), "--version"))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace((*_pip_words(self.python, system), "uninstall", "-y", "pip"))
+    typed = ("{python}", "-m", "ensurepip", "--upgrade")
+    checked_by = ("{python}", "-m", "pip", "--version")
+    undone_by = ("{python}", "-m", "pip", "uninstall", "-y", "pip")
 
 
 @dataclass
@@ -450,12 +425,8 @@ class UpgradePip(Action):
     purpose: str = ""
 
     lasting = KEPT_BY_INSTALL
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return (*_pip_words(self.python, system), "install", "--upgrade", self.requirement)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace((*_pip_words(self.python, system), "--version"))
+    typed = ("{python}", "-m", "pip", "install", "--upgrade", "{requirement}")
+    checked_by = ("{python}", "-m", "pip", "--version")
 
 
 @dataclass
@@ -472,6 +443,11 @@ class InstallCondaPackages(Action):
     settings: tuple[tuple[str, str], ...] = ()
     program: str = ""
     purpose: str = ""
+    installer = CONDA
+    lasting = (
+        "`conda list --revisions` names the state before;"
+        " `conda install --revision NUMBER` restores it"
+    )
 
     def command(self, system: str = "") -> tuple[str, ...]:
         channels = _channel_options(self.channels, self.specs)
@@ -485,26 +461,12 @@ class InstallCondaPackages(Action):
             return False
         return system not in (WINDOWS, MACOS) or not any(map(_ONLY_ON_LINUX.search, self.specs))
 
-    def variables(self) -> dict[str, str]:
-        return dict(self.settings)
-
     def check(self, system: str = "") -> Trace:
         if not self.folder:
             return Trace(reason=OWN_STATUS)
         return Trace(
             (environment_python(self.folder, CONDA, windows=system == WINDOWS), "--version")
         )
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(
-            reason=(
-                "`conda list --revisions` names the state before;"
-                " `conda install --revision NUMBER` restores it"
-            )
-        )
-
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, CONDA, programs)
 
 
 @dataclass
@@ -517,6 +479,7 @@ class RemoveCondaPackages(Action):
     purpose: str = ""
 
     lasting = KEPT_BY_INSTALL
+    installer = CONDA
 
     def command(self, system: str = "") -> tuple[str, ...]:
         prefix = conda_prefix(self.folder, windows=system == WINDOWS)
@@ -526,9 +489,6 @@ class RemoveCondaPackages(Action):
         python = environment_python(self.folder, CONDA, windows=system == WINDOWS)
         return Trace((python, "-c", _GONE, *self.names))
 
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, CONDA, programs)
-
 
 @dataclass
 class SetCondaVariable(Action):
@@ -537,18 +497,12 @@ class SetCondaVariable(Action):
     name: str
     value: str
     purpose: str = ""
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ("conda", "env", "config", "vars", "set", f"{self.name}={self.value}")
+    typed = ("conda", "env", "config", "vars", "set", "{name}={value}")
+    checked_by = ("sh", "-c", "conda env config vars list | grep -q '^{name} ='")
+    undone_by = ("conda", "env", "config", "vars", "unset", "{name}")
 
     def runs_on(self, system: str) -> bool:
         return system not in (WINDOWS, MACOS) or not self.name.startswith("LD_")
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("sh", "-c", f"conda env config vars list | grep -q '^{self.name} ='"))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(("conda", "env", "config", "vars", "unset", self.name))
 
 
 @dataclass
@@ -562,9 +516,7 @@ class RunPython(Action):
 
     unchecked = ONLY_SHOWS
     lasting = CHANGES_NOTHING
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return (program_path(self.python, system), "-c", self.code)
+    typed = ("{python}", "-c", "{code}")
 
 
 @dataclass
@@ -604,7 +556,7 @@ class ImportFrameworks(Action):
         return Trace(self.command(system))
 
     def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer if self.activated else "", programs)
+        return super().with_programs(programs) if self.activated else self
 
 
 def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple[str, ...]:
@@ -620,12 +572,6 @@ def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple
 
 def _pip_words(python: str, system: str) -> tuple[str, ...]:
     return (program_path(python, system), "-m", "pip")
-
-
-def _with_program(action: Action, installer: str, programs: dict[str, str]) -> Action:
-    if installer in programs:
-        return replace(action, program=programs[installer])
-    return action
 
 
 def _name_of(requirement: str) -> str:

@@ -38,9 +38,6 @@ class AskPerson(Action):
     unchecked = "whoever does it sees whether it worked"
     lasting = "whoever did it takes it back"
 
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ()
-
 
 @dataclass
 class Show(Action):
@@ -54,9 +51,7 @@ class Show(Action):
 
     unchecked = ONLY_SHOWS
     lasting = CHANGES_NOTHING
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root((program_path(self.argv[0], system), *self.argv[1:]), sudo=self.sudo)
+    typed = ("{argv}",)
 
 
 @dataclass
@@ -70,12 +65,12 @@ class ShowKernelLog(Action):
     systems = (LINUX, WINDOWS)
     unchecked = ONLY_SHOWS
     lasting = CHANGES_NOTHING
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        if system == WINDOWS:  # the source is the driver's own, as NVRM is on Linux
-            query = "/q:*[System[Provider[@Name='nvlddmkm']]]"
-            return ("wevtutil", "qe", "System", query, "/c:20", "/rd:true", "/f:text")
-        return as_root(("dmesg",), sudo=self.sudo)
+    typed = ("dmesg",)
+    # the source is the driver's own, as NVRM is on Linux
+    typed_on_windows = (
+        "wevtutil", "qe", "System", "/q:*[System[Provider[@Name='nvlddmkm']]]",
+        "/c:20", "/rd:true", "/f:text",
+    )  # fmt: skip
 
     def purpose_on(self, system: str) -> str:
         if system == WINDOWS:
@@ -93,6 +88,7 @@ class RunEnvcheck(Action):
 
     unchecked = ONLY_SHOWS
     lasting = CHANGES_NOTHING
+    typed = ("envcheck", "{words}")
 
     @property
     def plans_framework(self) -> bool:
@@ -108,9 +104,6 @@ class RunEnvcheck(Action):
     def installs(self) -> bool:
         """Return whether it is the command that installs what was judged."""
         return self.words[0] == "install"
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ("envcheck", *self.words)
 
 
 @dataclass
@@ -134,43 +127,10 @@ class RunCommand(Action):
     in_shell: bool = False
     ends_session: bool = False
     windows_argv: tuple[str, ...] = ()  # where Windows writes it otherwise
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        argv = self.argv
-        if system == WINDOWS and self.windows_argv:
-            argv = self.windows_argv
-        return as_root((program_path(argv[0], system), *argv[1:]), sudo=self.sudo)
-
-    def variables(self) -> dict[str, str]:
-        return dict(self.settings)
-
-    def check(self, system: str = "") -> Trace:
-        if self.check_argv:
-            return Trace(self.check_argv)
-        return Trace(reason=self.unchecked)
-
-    def undo(self, system: str = "") -> Trace:
-        undone = as_root(self.undo_argv, sudo=self.sudo)
-        return Trace(undone) if self.undo_argv else Trace(reason=self.lasting)
-
-
-def as_root(argv: tuple[str, ...], *, sudo: bool) -> tuple[str, ...]:
-    """Put sudo before a command that needs root, unless the user is root."""
-    return ("sudo", *argv) if sudo and argv else argv
-
-
-def program_path(program: str, system: str) -> str:
-    """Spell a Python as a system names it.
-
-    On Windows python3 is python, and .venv/bin/python is in Scripts.
-    """
-    if system != WINDOWS:
-        return program
-    if program == "python3":
-        return "python"
-    if program.endswith("/bin/python") and not program.startswith(("/", "~")):
-        return program[: -len("bin/python")].replace("/", "\\") + "Scripts\\python.exe"
-    return program
+    typed = ("{argv}",)
+    typed_on_windows = ("{windows_argv}",)
+    checked_by = ("{check_argv}",)
+    undone_by = ("{undo_argv}",)
 
 
 # Programs of sh for writing a file: every path and line is an argument of its own, which no shell
@@ -294,11 +254,8 @@ class UnsetVariable(Action):
     in_shell = True
 
     lasting = THIS_SHELL
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        if system == WINDOWS:
-            return ("set", f"{self.name}=")
-        return ("unset", self.name)
+    typed = ("unset", "{name}")
+    typed_on_windows = ("set", "{name}=")
 
     def runs_on(self, system: str) -> bool:
         return system not in (WINDOWS, MACOS) or not self.name.startswith("LD_")
@@ -320,15 +277,9 @@ class MakeFolder(Action):
     purpose: str = ""
 
     systems = UNIX
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ("mkdir", "-p", self.path)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("test", "-d", self.path))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(("rmdir", self.path))
+    typed = ("mkdir", "-p", "{path}")
+    checked_by = ("test", "-d", "{path}")
+    undone_by = ("rmdir", "{path}")
 
 
 @dataclass
@@ -340,15 +291,9 @@ class LinkFile(Action):
     purpose: str = ""
 
     systems = UNIX
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ("ln", "-s", self.target, self.link)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("test", "-e", self.link))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(("rm", "-f", self.link))
+    typed = ("ln", "-s", "{target}", "{link}")
+    checked_by = ("test", "-e", "{link}")
+    undone_by = ("rm", "-f", "{link}")
 
 
 @dataclass
@@ -359,9 +304,8 @@ class RenameFile(Action):
     new_path: str
     purpose: str = ""
     scope: str = USER
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return ("move" if system == WINDOWS else "mv", self.path, self.new_path)
+    typed = ("mv", "{path}", "{new_path}")
+    typed_on_windows = ("move", "{path}", "{new_path}")
 
     def check(self, system: str = "") -> Trace:
         if system == WINDOWS:
@@ -383,17 +327,9 @@ class AddLoaderFolder(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(
-            ("sh", "-c", f"echo {self.folder} > {self.file} && ldconfig"), sudo=self.sudo
-        )
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("sh", "-c", f"ldconfig -p | grep -qF {self.folder}/"))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(as_root(("sh", "-c", f"rm -f {self.file} && ldconfig"), sudo=self.sudo))
+    typed = ("sh", "-c", "echo {folder} > {file} && ldconfig")
+    checked_by = ("sh", "-c", "ldconfig -p | grep -qF {folder}/")
+    undone_by = ("sh", "-c", "rm -f {file} && ldconfig")
 
 
 def _with_powershell(purpose: str, line: str, system: str) -> str:
@@ -466,7 +402,7 @@ class InstallSystemPackages(Action):
         argv = (program, *quiet, *words, *self.packages, *self.options)
         if self.asks_nothing and self.manager == APT:
             argv = ("env", "DEBIAN_FRONTEND=noninteractive", *argv)
-        return as_root(argv, sudo=self.sudo and self.manager != WINGET)
+        return argv if self.manager == WINGET else self._as_root(argv)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -491,7 +427,7 @@ class InstallSystemPackages(Action):
             return Trace(reason=_UPGRADE_STAYS[self.manager])
         if self.manager == WINGET:
             return Trace(("winget", "uninstall", "--exact", "--id", self.packages[0]))
-        return Trace(as_root((*_REMOVE[self.manager], *self._names), sudo=self.sudo))
+        return Trace(self._as_root((*_REMOVE[self.manager], *self._names)))
 
     def unattended(self) -> Action:
         return replace(self, asks_nothing=True)
@@ -511,7 +447,7 @@ class RemoveSystemPackages(Action):
 
     def command(self, system: str = "") -> tuple[str, ...]:
         quiet = ("env", "DEBIAN_FRONTEND=noninteractive") if self.asks_nothing else ()
-        return as_root((*quiet, "apt-get", "purge", "-y", *self.packages), sudo=self.sudo)
+        return self._as_root((*quiet, "apt-get", "purge", "-y", *self.packages))
 
     @property
     def _has_patterns(self) -> bool:
@@ -533,7 +469,7 @@ class RemoveSystemPackages(Action):
     def undo(self, system: str = "") -> Trace:
         if self._has_patterns:
             return Trace(reason="/var/log/apt/history.log names what it removed")
-        return Trace(as_root(("apt-get", "install", "-y", *self.packages), sudo=self.sudo))
+        return Trace(self._as_root(("apt-get", "install", "-y", *self.packages)))
 
     def unattended(self) -> Action:
         return replace(self, asks_nothing=True)
@@ -550,9 +486,7 @@ class RefreshPackageLists(Action):
     systems = (LINUX,)
 
     lasting = "it renews the package lists and installs nothing"
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("apt-get", "update"), sudo=self.sudo)
+    typed = ("apt-get", "update")
 
 
 @dataclass
@@ -565,15 +499,9 @@ class LoadModule(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("modprobe", self.module), sudo=self.sudo)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("test", "-d", f"/sys/module/{self.module}"))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(as_root(("modprobe", "-r", self.module), sudo=self.sudo))
+    typed = ("modprobe", "{module}")
+    checked_by = ("test", "-d", "/sys/module/{module}")
+    undone_by = ("modprobe", "-r", "{module}")
 
 
 @dataclass
@@ -586,23 +514,11 @@ class UnloadModules(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("modprobe", "-r", *self.modules), sudo=self.sudo)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(
-            (
-                "sh",
-                "-c",
-                'for each; do ! test -d "/sys/module/$each" || exit 1; done',
-                "sh",
-                *self.modules,
-            )
-        )
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(as_root(("modprobe", "-a", *self.modules), sudo=self.sudo))
+    typed = ("modprobe", "-r", "{modules}")
+    checked_by = (
+        "sh", "-c", 'for each; do ! test -d "/sys/module/$each" || exit 1; done', "sh", "{modules}",
+    )  # fmt: skip
+    undone_by = ("modprobe", "-a", "{modules}")
 
 
 @dataclass
@@ -615,14 +531,10 @@ class BuildModules(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
+    checked_by = ("modinfo", "nvidia")
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(
-            ("dkms", "autoinstall", *(("--force",) if self.force else ())), sudo=self.sudo
-        )
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("modinfo", "nvidia"))
+        return self._as_root(("dkms", "autoinstall", *(("--force",) if self.force else ())))
 
     def undo(self, system: str = "") -> Trace:
         if self.force:
@@ -642,15 +554,9 @@ class StartService(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("systemctl", "enable", "--now", self.unit), sudo=self.sudo)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("systemctl", "is-active", self.unit))
-
-    def undo(self, system: str = "") -> Trace:
-        return Trace(as_root(("systemctl", "disable", "--now", self.unit), sudo=self.sudo))
+    typed = ("systemctl", "enable", "--now", "{unit}")
+    checked_by = ("systemctl", "is-active", "{unit}")
+    undone_by = ("systemctl", "disable", "--now", "{unit}")
 
 
 @dataclass
@@ -666,9 +572,7 @@ class RestartService(Action):
     systems = (LINUX,)
 
     lasting = "what ran in it before has ended"
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        return as_root(("systemctl", "restart", self.unit), sudo=self.sudo)
+    typed = ("systemctl", "restart", "{unit}")
 
     def check(self, system: str = "") -> Trace:
         return Trace(self.check_argv or ("systemctl", "is-active", self.unit))
@@ -682,17 +586,10 @@ class Reboot(Action):
     purpose: str = ""
 
     scope = SYSTEM
+    systems = (LINUX,)
     ends_session = True
 
     lasting = "a restart is not taken back"
-
-    def command(self, system: str = "") -> tuple[str, ...]:
-        if system == WINDOWS:
-            return ("shutdown", "/r", "/t", "0")
-        return as_root(("reboot",), sudo=self.sudo)
-
-    def runs_on(self, system: str) -> bool:
-        return system not in (WINDOWS, MACOS)
-
-    def check(self, system: str = "") -> Trace:
-        return Trace(("nvidia-smi",))
+    typed = ("reboot",)
+    typed_on_windows = ("shutdown", "/r", "/t", "0")
+    checked_by = ("nvidia-smi",)

@@ -11,6 +11,7 @@ from envcheck.actions import (
     InstallPackages,
     UpgradePip,
     environment_python,
+    move_environment,
 )
 from envcheck.diagnosis.doctor import Diagnosis, Doctor, find_changeable_environment
 from envcheck.diagnosis.repair import INTERRUPTED, environment_steps, is_repairable, new_environment
@@ -212,7 +213,7 @@ def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -
 
 
 def _fit_action(action: Action, target: _Target) -> Action:
-    action = action.moved(target.reported, target.folder)
+    action = move_environment(action, target.reported, target.folder)
     if isinstance(action, CreateEnvironment):
         if target.starter:
             action = replace(action, starter=(target.starter,))

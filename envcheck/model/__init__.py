@@ -23,6 +23,7 @@ from envcheck.model.actions import (
     Action,
     Step,
     Trace,
+    program_path,
 )
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from envcheck.model.facts import (

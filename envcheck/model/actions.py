@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from envcheck.model.records import dataclass, list_fields, replace
 
@@ -33,33 +33,58 @@ class Action:
     """One thing to do.
 
     Subclasses are frozen records. `systems` names the systems that have the command; () means all
-    of them.
+    of them. The words of a command name fields in braces; a word that is a field of several words
+    alone, such as "{modules}", stands for all of them.
     """
 
     scope = ENVIRONMENT
     purpose = ""
     systems: Tuple[str, ...] = ()
+    typed: Tuple[str, ...] = ()  # the command, without sudo
+    typed_on_windows: Tuple[str, ...] = ()  # where Windows writes it otherwise
+    checked_by: Tuple[str, ...] = ()  # exits 0 where the action worked
+    undone_by: Tuple[str, ...] = ()  # without sudo
     unchecked = OWN_STATUS  # why no command checks it
     lasting = ""  # why no command undoes it
+    sudo = False
+    installer = ""  # that carries it out under the name in a field `program`: conda, uv
+    settings: Tuple[Tuple[str, str], ...] = ()  # variables that the command runs with
     in_shell = False  # changes the shell it is typed in: no other process can do it
     by_person = False  # only a person can do it, or must fill in a name first
     ends_session = False  # a restart: what follows needs a new start
 
     def command(self, system: str = "") -> Tuple[str, ...]:
         """Return the command as arguments for a system (linux, darwin, windows; "" unknown)."""
-        raise NotImplementedError
+        on_windows = self._fill(self.typed_on_windows, system) if system == WINDOWS else ()
+        return on_windows or self._as_root(self._fill(self.typed, system))
 
     def check(self, system: str = "") -> Trace:
         """Return what shows that the action worked: a command that exits 0."""
-        return Trace(reason=self.unchecked)
+        words = self._fill(self.checked_by, system)
+        return Trace(words) if words else Trace(reason=self.unchecked)
 
     def undo(self, system: str = "") -> Trace:
         """Return what takes the action back."""
-        return Trace(reason=self.lasting)
+        words = self._as_root(self._fill(self.undone_by, system))
+        return Trace(words) if words else Trace(reason=self.lasting)
+
+    def _fill(self, words: Tuple[str, ...], system: str) -> Tuple[str, ...]:
+        filled: List[str] = []
+        for word in words:
+            value = getattr(self, word[1:-1], None) if word.startswith("{") else None
+            if isinstance(value, tuple):
+                filled += value
+            else:
+                filled.append(word.format(**self.__dict__) if value is None else value)
+        return (program_path(filled[0], system), *filled[1:]) if filled else ()
+
+    def _as_root(self, words: Tuple[str, ...]) -> Tuple[str, ...]:
+        """Put sudo before a command that needs root, unless the user is root."""
+        return ("sudo", *words) if self.sudo and words else words
 
     def variables(self) -> Dict[str, str]:
         """Return the environment variables that the command runs with."""
-        return {}
+        return dict(self.settings)
 
     def runs_on(self, system: str) -> bool:
         """Return whether the command can be typed on Windows or macOS.
@@ -82,32 +107,31 @@ class Action:
 
     def with_programs(self, programs: Dict[str, str]) -> Action:
         """Return the action with this machine's programs: {"conda": "micromamba"}."""
+        if self.installer in programs and "program" in list_fields(self):
+            return replace(self, program=programs[self.installer])
         return self
 
     def without_sudo(self) -> Action:
         """Return the action for root, who needs no sudo."""
-        if getattr(self, "sudo", False):
-            return replace(self, sudo=False)
-        return self
+        return replace(self, sudo=False) if self.sudo else self
 
     def program_on(self, system: str = "") -> str:
         """Name the program that the command starts; "" for what no command does."""
         return "".join(self.command(system)[:1])
 
-    def moved(self, folder: str, target: str) -> Action:
-        """Return the action for an environment that lies in another folder."""
-        changed = {
-            name: _move_below(getattr(self, name), folder, target) for name in list_fields(self)
-        }
-        return replace(self, **changed)
 
+def program_path(program: str, system: str) -> str:
+    """Spell a Python as a system names it.
 
-def _move_below(value: Any, folder: str, target: str) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_move_below(item, folder, target) for item in value)
-    if isinstance(value, str) and (value == folder or value.startswith(f"{folder}/")):
-        return target + value[len(folder) :]
-    return value
+    On Windows python3 is python, and .venv/bin/python is in Scripts.
+    """
+    if system != WINDOWS:
+        return program
+    if program == "python3":
+        return "python"
+    if program.endswith("/bin/python") and not program.startswith(("/", "~")):
+        return program[: -len("bin/python")].replace("/", "\\") + "Scripts\\python.exe"
+    return program
 
 
 @dataclass

@@ -21,6 +21,7 @@ from envcheck.actions import (
     action_line,
     conda_prefix,
     launcher_path,
+    move_environment,
     pick_options,
     script_line,
     shell_line,
@@ -454,7 +455,7 @@ def _describe_host(plan: Plan) -> list[str]:
 
 
 def _write_step(made: Environment, action: Action, folder: str) -> str:
-    there = action.moved(made.folder, folder)
+    there = move_environment(action, made.folder, folder)
     if isinstance(there, CreateEnvironment) and made.installer != CONDA:
         there = CreateEnvironment(folder, starter=("python",))
     installs = isinstance(there, (InstallPackages, UpgradePip))
