@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from envcheck.host.data_files import load_data
@@ -12,19 +13,14 @@ from envcheck.model import (
     Absent,
     DeviceNode,
     Distribution,
-    DkmsModule,
     Extension,
     Fact,
     Facts,
-    FileFault,
     FrameworkBuild,
     Gpu,
-    InstallLeftover,
-    JupyterKernel,
     Known,
     LibraryInstall,
     LibraryLookup,
-    LinkFault,
     OtherGpu,
     ToolkitInstall,
     Unknown,
@@ -277,10 +273,6 @@ def _index_nodes(nodes: tuple[DeviceNode, ...]) -> dict[str, str]:
     return {path: texts.get(text, text) for path, text in sides.items()}
 
 
-def _index_dkms(modules: tuple[DkmsModule, ...]) -> dict[str, str]:
-    return {f"{item.version} for {item.kernel_release}": item.state for item in modules}
-
-
 # The compared properties of a GPU; its number, address, use and processes are its own.
 _GPU = {
     "name": "",
@@ -346,29 +338,20 @@ def _index_extensions(extensions: tuple[Extension, ...]) -> dict[str, str]:
     return {name: " ".join(sorted(libraries)) for name, libraries in needed.items()}
 
 
-def _index_link_faults(faults: tuple[LinkFault, ...]) -> dict[str, str]:
-    """Map libraries that do not load to the reason."""
-    return {f"{item.distribution} {item.library}": item.kind for item in faults}
-
-
-def _index_kernels(kernels: tuple[JupyterKernel, ...]) -> dict[str, str]:
-    return {item.name: "registered" for item in kernels}
-
-
-def _index_paths(items: tuple[FileFault | InstallLeftover, ...]) -> dict[str, str]:
-    return {item.path: item.kind for item in items}
+def _index_by_format(key: str, text: str, items: Iterable[Any]) -> dict[str, str]:
+    return {key.format(item): text.format(item) for item in items}
 
 
 _ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "table": dict,
     "distributions": _index_versions,
     "nodes": _index_nodes,
-    "dkms": _index_dkms,
+    "dkms": partial(_index_by_format, "{0.version} for {0.kernel_release}", "{0.state}"),
     "other_gpus": _index_other_gpus,
     "extensions": _index_extensions,
-    "kernels": _index_kernels,
-    "files": _index_paths,
-    "link_faults": _index_link_faults,
+    "kernels": partial(_index_by_format, "{0.name}", "registered"),
+    "files": partial(_index_by_format, "{0.path}", "{0.kind}"),
+    "link_faults": partial(_index_by_format, "{0.distribution} {0.library}", "{0.kind}"),
 }
 
 

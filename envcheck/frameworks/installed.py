@@ -9,6 +9,7 @@ import fnmatch
 import posixpath
 import re
 from collections import deque
+from contextlib import suppress
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 from envcheck.frameworks.packages import (
@@ -410,8 +411,9 @@ def parse_conda_build(build: str) -> Dict[str, str]:
 def literals(text: str) -> Dict[str, Any]:
     """Return the module-level names of Python source bound to literals, without running it.
 
-    Annotated names count; `build_info = collections.OrderedDict([...])` counts as its argument.
-    Raises SyntaxError or ValueError when the source is not Python.
+    Annotated names count; `build_info = collections.OrderedDict([...])` counts as its argument, and
+    `dict(cuda="12.5")` as its keywords. Raises SyntaxError or ValueError when the source is not
+    Python.
     """
     import ast
 
@@ -419,16 +421,18 @@ def literals(text: str) -> Dict[str, Any]:
     for node in ast.parse(text).body:
         if not isinstance(node, (ast.Assign, ast.AnnAssign)):
             continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         value = node.value
-        while isinstance(value, ast.Call) and len(value.args) == 1:
-            value = value.args[0]
-        for target in targets:
+        while isinstance(value, ast.Call):
+            if value.args:
+                value = value.args[0]
+            else:
+                keys = [ast.Constant(item.arg) for item in value.keywords]
+                value = ast.Dict(keys, [item.value for item in value.keywords])
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name) and value is not None:
-                try:
+                # of an expression, the value is only known to those who run it
+                with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                     found[target.id] = ast.literal_eval(value)
-                except (ValueError, TypeError):
-                    continue  # an expression: its value is only known to those who run it
     return found
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, wraps
+from typing import Any, TypeVar, cast
 
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.built_in import EVIDENCE, BuiltInRow
@@ -32,6 +32,7 @@ from envcheck.model.specifiers import matches, within, without_zeros
 
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")
+M = TypeVar("M", bound="Callable[..., Any]")
 
 # the name and the sources of a row
 _NO_CELLS = ("distribution", "platform", "citations", "note", "proof")
@@ -63,6 +64,19 @@ _OMITTED: dict[type, dict[str, Any]] = {
 }
 
 
+def _kept(method: M) -> M:
+    """Keep the answers of a method by its arguments: a matrix never changes."""
+
+    @wraps(method)
+    def answer(self: Matrix, *asked: Any) -> Any:
+        key = (method, *asked)
+        if key not in self.answers:
+            self.answers[key] = method(self, *asked)
+        return self.answers[key]
+
+    return cast("M", answer)
+
+
 class Matrix:
     """A loaded matrix document."""
 
@@ -78,14 +92,7 @@ class Matrix:
         self._has_own_indexes = True
         # By identity: the row of cells that the document holds, and the builds of a row.
         self._built: dict[int, Any] = {}
-        self._pins: dict[tuple[str, str], dict[str, str]] = {}
-        self._versions: dict[str, tuple[str, ...]] = {}
-        self._numbered: dict[str, dict[tuple[int, ...], list[str]]] = {}
-        self._problems: dict[tuple[str, str], list[KnownProblem]] = {}
-        self._listed: dict[tuple[str, str | None], tuple[FrameworkRelease, ...]] = {}
-        self._of_companion: dict[str, tuple[FrameworkRelease, ...]] = {}
-        self._all_problems: dict[str, tuple[KnownProblem, ...]] = {}
-        self._versions_of: dict[str, Mapping[str, list[Cells]]] = {}
+        self.answers: dict[tuple[Any, ...], Any] = {}  # of the methods that keep them
 
     @property
     def checked(self) -> str:
@@ -111,16 +118,12 @@ class Matrix:
         }
         return {**self._document["frameworks"], **bodies}
 
+    @_kept
     def _releases_of(self, framework: str) -> Mapping[str, list[Cells]]:
         """Map the versions of a framework to their rows.
 
         A section that several share holds those of each.
         """
-        if framework not in self._versions_of:
-            self._versions_of[framework] = self._read_versions(framework)
-        return self._versions_of[framework]
-
-    def _read_versions(self, framework: str) -> Mapping[str, list[Cells]]:
         table, section = self._document["releases"], _section_of(framework)
         if section == framework or section not in table:
             versions: Mapping[str, list[Cells]] = table.get(framework, {})
@@ -189,11 +192,10 @@ class Matrix:
             return self._row(FrameworkRelease, row, framework=framework, version=exact)
         return None
 
+    @_kept
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""
-        if framework not in self._versions:
-            self._versions[framework] = tuple(reversed([*self._releases_of(framework)]))
-        return self._versions[framework]
+        return tuple(reversed([*self._releases_of(framework)]))
 
     def releases(
         self,
@@ -217,16 +219,13 @@ class Matrix:
             if platform is None or cells["platform"] in (platform, "any")
         )
 
+    @_kept
     def _all_releases(self, framework: str, platform: str | None) -> tuple[FrameworkRelease, ...]:
         """List a framework's releases once for each platform.
 
         A plan of several packages asks a thousand times.
         """
-        if (framework, platform) not in self._listed:
-            self._listed[framework, platform] = self.releases(
-                framework, platform, admits=lambda _: True
-            )
-        return self._listed[framework, platform]
+        return self.releases(framework, platform, admits=lambda _: True)
 
     def builds(
         self,
@@ -240,13 +239,16 @@ class Matrix:
             yield row
             yield from self.index_builds(row)
 
-    def _same_number(self, framework: str, version: str) -> list[str]:
+    def _same_number(self, framework: str, version: str) -> Sequence[str]:
         """List the versions equal to a version, trailing zeros aside, newest first."""
-        if framework not in self._numbered:
-            numbered = self._numbered[framework] = {}
-            for item in self.versions(framework):
-                numbered.setdefault(without_zeros(item), []).append(item)
-        return self._numbered[framework].get(without_zeros(version), [])
+        return self._by_number(framework).get(without_zeros(version), ())
+
+    @_kept
+    def _by_number(self, framework: str) -> dict[tuple[int, ...], list[str]]:
+        numbered: dict[tuple[int, ...], list[str]] = {}
+        for item in self.versions(framework):
+            numbered.setdefault(without_zeros(item), []).append(item)
+        return numbered
 
     def build(
         self,
@@ -315,20 +317,19 @@ class Matrix:
             row for row in rows if row.version in fitting and row.platform in (platform, "any")
         )
 
+    @_kept
     def companion_pins(self, framework: str, distribution: str) -> Mapping[str, str]:
         """Map a companion's releases to the framework releases that they name.
 
         The newest is first: 0.29.1 to >=2.14.
         """
-        if (framework, distribution) not in self._pins:
-            pins: dict[str, str] = {}
-            for row in self.companion_releases(distribution):
-                pin = asked_of(row, framework)
-                # one platform's wheel may leave open what the others pin
-                if pin is not None and not row.yanked:
-                    pins[row.version] = pin or pins.get(row.version, "")
-            self._pins[framework, distribution] = pins
-        return self._pins[framework, distribution]
+        pins: dict[str, str] = {}
+        for row in self.companion_releases(distribution):
+            pin = asked_of(row, framework)
+            # one platform's wheel may leave open what the others pin
+            if pin is not None and not row.yanked:
+                pins[row.version] = pin or pins.get(row.version, "")
+        return pins
 
     def is_of_one_cuda(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
         """Return whether a companion has a build for the CUDA of a framework's build."""
@@ -357,15 +358,12 @@ class Matrix:
         first = self.release(release.framework, oldest, release.platform)
         return first is not None and release.cuda in first.variants
 
+    @_kept
     def companion_releases(self, distribution: str) -> tuple[FrameworkRelease, ...]:
         """List the releases of a companion for every platform, newest first."""
-        if distribution not in self._of_companion:
-            name = self.companion_of(distribution)
-            rows = self.releases(name) if name else ()
-            self._of_companion[distribution] = tuple(
-                row for row in rows if row.distribution == distribution
-            )
-        return self._of_companion[distribution]
+        name = self.companion_of(distribution)
+        rows = self.releases(name) if name else ()
+        return tuple(row for row in rows if row.distribution == distribution)
 
     def companions_requiring(self, distribution: str, required: str) -> Iterator[FrameworkRelease]:
         """Yield a companion's releases that require another distribution, newest first.
@@ -390,23 +388,20 @@ class Matrix:
         `stage`: "run" for installed releases, "install" for requirements that do not resolve,
         "advice" for the rest.
         """
-        if (distribution, stage) not in self._problems:
-            self._problems[distribution, stage] = [
-                item for item in self.problems_of(distribution) if item.stage == stage
-            ]
         return tuple(
-            item for item in self._problems[distribution, stage] if matches(version, item.specifier)
+            item
+            for item in self.problems_of(distribution)
+            if item.stage == stage and matches(version, item.specifier)
         )
 
+    @_kept
     def problems_of(self, distribution: str) -> tuple[KnownProblem, ...]:
         """List the known problems of all releases of a distribution."""
-        if distribution not in self._all_problems:
-            self._all_problems[distribution] = tuple(
-                self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
-                for cells in self._document["problems"]
-                if distribution in cells["distributions"]
-            )
-        return self._all_problems[distribution]
+        return tuple(
+            self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
+            for cells in self._document["problems"]
+            if distribution in cells["distributions"]
+        )
 
     # -- CUDA and the driver --
 

@@ -45,7 +45,6 @@ from envcheck.model import (
     PlannedRelease,
     Rejected,
     Report,
-    RequirementSet,
     Snapshot,
     Step,
     dataclass,
@@ -543,7 +542,7 @@ def render_environment_file(plan: Plan) -> str:
         for spec in made.solved or made.packages or (f"python={made.python}", "pip")
     ]
     if made.sets:
-        lines += ["  - pip:", *(f"      - {json.dumps(line)}" for line in _pip_lines(made))]
+        lines += ["  - pip:", *(f"      - {json.dumps(line)}" for line in _list_lines(made))]
     return "\n".join(lines) + "\n"
 
 
@@ -561,17 +560,6 @@ def _prefix(made: Environment) -> str:
     return conda_prefix(made.folder, windows=made.platform.startswith("win"))
 
 
-def _pip_lines(made: Environment) -> list[str]:
-    if len(made.sets) > 1:
-        raise ValueError(
-            "this plan installs in two steps, which one file must not mix: ask for --format script."
-        )
-    wanted = made.sets[0]
-    index = [f"--index-url {wanted.index}"] if wanted.index else []
-    exceptions = [f"--no-binary {name}" for name in wanted.source_only]
-    return [*index, "--only-binary :all:", *exceptions, *(wanted.pins or wanted.requirements)]
-
-
 def render_requirements(plan: Plan) -> str:
     """Render the requirements; exact and with hashes where the plan was verified.
 
@@ -580,32 +568,24 @@ def render_requirements(plan: Plan) -> str:
     made = only_environment(plan)
     if not made.sets:
         raise ValueError("conda brings this plan's frameworks: ask for --format environment-yml.")
-    if len(made.sets) > 1:
-        raise ValueError(
-            "this plan installs in two steps, which one file must not mix: ask for --format script."
-        )
     lines = [f"# {inert(' and '.join(plan.requirements))}, Python {made.python}, {made.platform}"]
     if plan.verified:
         lines += [f"# {inert(plan.verified)}"]
     if made.packages:
         lines += [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"]
-    lines += paths_hint(made)
-    return (
-        "\n".join(
-            [
-                *lines,
-                *_list_options(made.sets[0]),
-                *(made.sets[0].pins or made.sets[0].requirements),
-            ]
+    return "\n".join([*lines, *paths_hint(made), *_list_lines(made)]) + "\n"
+
+
+def _list_lines(made: Environment) -> list[str]:
+    """List the lines of requirements.txt; ValueError for sets that one file must not mix."""
+    if len(made.sets) > 1:
+        raise ValueError(
+            "this plan installs in two steps, which one file must not mix: ask for --format script."
         )
-        + "\n"
-    )
-
-
-def _list_options(wanted: RequirementSet) -> list[str]:
+    wanted = made.sets[0]
     index = [f"--index-url {wanted.index}"] if wanted.index else []
-    index += [f"-c {name}" for name in pick_options(wanted.options, "-c")[1::2]]
-    return [*index, "--only-binary :all:", *(f"--no-binary {name}" for name in wanted.source_only)]
+    exceptions = [f"--no-binary {name}" for name in wanted.source_only]
+    return [*index, "--only-binary :all:", *exceptions, *(wanted.pins or wanted.requirements)]
 
 
 _SAVE = (

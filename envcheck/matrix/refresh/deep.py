@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -29,6 +28,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_record,
     read_member,
     refuse_unreadable,
+    write_digest,
 )
 
 if TYPE_CHECKING:
@@ -187,8 +187,7 @@ class Download:
             raise OddWheelError(
                 f"{member.filename} does not have the checksum that the directory states"
             )
-        found = "sha256=" + base64.urlsafe_b64encode(hashed.digest()).rstrip(b"=").decode("ascii")
-        if digest not in {"", found}:
+        if digest not in {"", write_digest(hashed)}:
             raise OddWheelError(f"{member.filename} does not have the hash that its RECORD states")
 
 

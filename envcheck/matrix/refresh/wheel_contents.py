@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import csv
 import hashlib
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from envcheck.frameworks.installed import literals
 from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.index import (
@@ -141,9 +141,12 @@ def parse_record(text: str) -> dict[str, str]:
 
 
 def _compute_digest(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(
-        "ascii"
-    )
+    return write_digest(hashlib.sha256(data))
+
+
+def write_digest(hashed: hashlib._Hash) -> str:
+    """Write a SHA-256 as RECORD does."""
+    return "sha256=" + base64.urlsafe_b64encode(hashed.digest()).rstrip(b"=").decode("ascii")
 
 
 def _check_name(wheel: Wheel, header: str) -> None:
@@ -442,41 +445,11 @@ def parse_constants(text: str) -> dict[str, Any]:
     build_info = collections.OrderedDict([("cuda_version", "12.5.1"), ("is_cuda_build", True)])
     """
     try:
-        statements = ast.parse(text).body
+        found = literals(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise OddWheelError("a Python file in it cannot be parsed") from error
-    found: dict[str, Any] = {}
-    for statement in statements:
-        name, value = _get_assignment(statement)
-        literals = _evaluate(value) if value is not None else []
-        if name == "build_info" and literals:
-            found.update(dict(literals[0]))
-        elif literals:
-            found[name] = literals[0]
+    found.update(dict(found.pop("build_info", ())))
     return found
-
-
-def _get_assignment(statement: ast.stmt) -> tuple[str, ast.expr | None]:
-    """Return the name and value of `name = value` or `name: type = value`."""
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        return statement.targets[0].id, statement.value
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return statement.target.id, statement.value
-    return "", None
-
-
-def _evaluate(value: ast.expr) -> list[Any]:
-    """Return the literals of a list, or of calls such as OrderedDict([...]); else []."""
-    while isinstance(value, ast.Call):
-        if value.args:
-            value = value.args[0]
-        else:
-            keys: list[ast.expr | None] = [ast.Constant(item.arg) for item in value.keywords]
-            value = ast.Dict(keys, [item.value for item in value.keywords])
-    try:
-        return [ast.literal_eval(value)]
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return []
 
 
 # The requirements that the matrix has a column for, in the order of the notes.
