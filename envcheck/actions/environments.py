@@ -327,9 +327,6 @@ class InstallLock(Action):
         installed = InstallPackages((), self.python, self.installer, program=self.program)
         return installed.check(system)
 
-    def with_programs(self, programs: dict[str, str]) -> Action:
-        return _with_program(self, self.installer, programs)
-
 
 @dataclass
 class ReinstallPackages(Action):
