@@ -426,7 +426,7 @@ def literals(text: str) -> Dict[str, Any]:
             if value.args:
                 value = value.args[0]
             else:
-                keys = [ast.Constant(item.arg) for item in value.keywords]
+                keys: List[Optional[ast.expr]] = [ast.Constant(i.arg) for i in value.keywords]
                 value = ast.Dict(keys, [item.value for item in value.keywords])
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name) and value is not None:
