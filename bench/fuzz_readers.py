@@ -1,9 +1,10 @@
-"""Feed every reader 20,000 damaged inputs: logs, snapshots, matrix files, [tool.envcheck] tables, Dockerfiles.
+"""Feed every reader 20,000 damaged inputs: logs, snapshots, matrix files, [tool.envcheck] tables, files of projects.
 
     python bench/fuzz_readers.py [--inputs 20000] [--seconds 5.0] [--seed 1]
 
 Each input is a good one with one or two changes: of JSON a value or a key, of text a line or a few characters. It is
-given to the command that reads such a file, in this process. An internal error or an input over the time limit ends the
+given to the command that reads such a file, in this process: Dockerfiles, compose files, requirements, constraints, a
+pyproject.toml and every kind of lock file to `check` and to `plan`. One in a hundred is nested 50,000 deep. An internal error or an input over the time limit ends the
 run. An input counts as accepted where the command judged it, and did not refuse the file (exit code 2).
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,113 @@ ENV LD_LIBRARY_PATH=/usr/local/cuda/lib64
 COPY . /app
 CMD ["python3", "train.py"]
 """
+
+
+REQUIREMENTS = """--extra-index-url https://download.pytorch.org/whl/cu126
+torch==2.7.1+cu126 ; sys_platform == 'linux' \\
+    --hash=sha256:aa
+-c limits.txt
+-r more.txt
+-e .[gpu]
+numpy<2  # old
+x @ https://example.org/x-1.0-py3-none-any.whl
+"""
+PROJECT = """[project]
+name = "train"
+dependencies = ["torch>=2.4", "numpy<2"]
+[project.optional-dependencies]
+gpu = ["train[all]", "onnxruntime-gpu"]
+all = ["train[gpu]", "jax[cuda12]"]
+[dependency-groups]
+dev = ["pytest", { include-group = "gpu" }]
+gpu = [{ include-group = "dev" }]
+[tool.uv.sources]
+torch = [{ index = "pytorch", extra = "gpu", marker = "sys_platform == 'linux'" }]
+[[tool.uv.index]]
+name = "pytorch"
+url = "https://download.pytorch.org/whl/cu126"
+"""
+UV_LOCK = """version = 1
+revision = 3
+conflicts = [[{ package = "train", extra = "cpu" }, { package = "train", extra = "gpu" }]]
+[[package]]
+name = "train"
+source = { editable = "." }
+dependencies = [{ name = "torch", version = "2.7.1+cu126", marker = "sys_platform == 'linux'" }]
+[package.optional-dependencies]
+gpu = [{ name = "torch", marker = "extra == 'extra-5-train-gpu'", extra = ["all"] }]
+[package.dev-dependencies]
+dev = [{ name = "numpy" }]
+[[package]]
+name = "torch"
+version = "2.7.1+cu126"
+source = { registry = "https://download.pytorch.org/whl/cu126" }
+resolution-markers = ["sys_platform == 'linux'", "python_full_version < '3.13'"]
+[[package]]
+name = "numpy"
+version = "1.26.4"
+groups = ["main", "dev"]
+optional = false
+marker = "python_version >= '3.9'"
+"""
+PIPFILE_LOCK = """{
+ "_meta": {"sources": [{"name": "pytorch", "url": "https://download.pytorch.org/whl/cpu"}]},
+ "default": {"torch": {"version": "==2.7.1+cpu", "index": "pytorch", "markers": "python_version >= '3.9'"}},
+ "develop": {"numpy": {"version": "==1.26.4"}}
+}
+"""
+CONDA_LOCK = """version: 1
+environments: {default: {packages: {linux-64: [{conda: "https://c/pytorch-2.5.1-cuda126_py312h1_0.conda"}]}}}
+package:
+- {name: pytorch, version: 2.5.1, manager: conda, platform: linux-64, url: "https://c/pytorch-2.5.1-cuda126_py312h1_0.conda"}
+- {name: torch, version: 2.5.1, manager: pip, platform: linux-64}
+packages:
+- conda: "https://c/pytorch-2.5.1-cuda126_py312h1_0.conda"
+"""
+COMPOSE = """services:
+  train: &a
+    build: {context: ., dockerfile: Dockerfile, args: [CUDA=12.4.1]}
+    gpus: all
+    environment: {CUDA_VISIBLE_DEVICES: "0"}
+  more:
+    <<: *a
+    image: "nvidia/cuda:12.4.1-runtime-ubuntu22.04"
+    extends: {service: train}
+"""
+ENVIRONMENT = """channels: [pytorch, conda-forge]
+dependencies:
+  - python=3.11
+  - pytorch::pytorch=2.5.1
+  - cudatoolkit=11.3
+  - pip: ["torchvision==0.22.0+cu128", "-r more.txt"]
+"""
+# The good file of each kind that `check` reads, by its name.
+CHECKED = {
+    "requirements.txt": REQUIREMENTS,
+    "pyproject.toml": PROJECT,
+    "uv.lock": UV_LOCK,
+    "poetry.lock": UV_LOCK,
+    "pdm.lock": '[metadata]\nlock_version = "4.5.0"\n' + UV_LOCK,
+    "pylock.toml": UV_LOCK.replace("[[package]]", "[[packages]]"),
+    "Pipfile.lock": PIPFILE_LOCK,
+    "pixi.lock": CONDA_LOCK,
+    "conda-lock.yml": CONDA_LOCK,
+    "compose.yaml": COMPOSE,
+    "environment.yml": ENVIRONMENT,
+}
+DEPTH = 50_000
+NESTED = ("[" * DEPTH, "{" * DEPTH, "{a: " * DEPTH, '[{"a":' * DEPTH, "(" * DEPTH, "- " * DEPTH)
+
+
+def change_file(text: str, rng: random.Random) -> str:
+    """Change a text, or nest something deep in it, or give bytes of another kind."""
+    if rng.random() < 0.01:
+        lines = text.split("\n")
+        lines.insert(
+            rng.randrange(len(lines) + 1), rng.choice(("", "a = ", "a: ")) + rng.choice(NESTED)
+        )
+        return "\n".join(lines)
+    return change_text(text, rng)
 
 
 def change_json(document: Any, rng: random.Random) -> str:
@@ -177,7 +286,45 @@ def list_readers() -> dict[str, tuple[Callable[[random.Random], str], Callable[[
             lambda rng: change_text(DOCKERFILE, rng),
             lambda path: ["check", "--dockerfile", path],
         ),
+        **{
+            name: (partial(change_file, text), partial(check_named, name))
+            for name, text in CHECKED.items()
+        },
+        "plan -r": (
+            partial(change_file, REQUIREMENTS),
+            lambda path: ["plan", "-r", path, *PLANNED],
+        ),
+        "plan -c": (
+            partial(change_file, "torch<2.8\nnumpy<2 ; python_version >= '3.9'\n"),
+            lambda path: ["plan", "torch", "-c", path, *PLANNED],
+        ),
+        "plan .": (
+            partial(change_file, PROJECT),
+            lambda path: [
+                "plan",
+                f"{Path(named(path, 'pyproject.toml')).parent}[gpu]",
+                "--group",
+                "dev",
+                *PLANNED,
+            ],
+        ),
     }
+
+
+PLANNED = ("--platform", "linux_x86_64", "--python", "3.11", "--no-verify")
+
+
+def named(path: str, name: str) -> str:
+    """Give the input the name by which it is known for what it is."""
+    target = Path(path).with_name(name)
+    target.write_bytes(Path(path).read_bytes())
+    return str(target)
+
+
+def check_named(name: str, path: str) -> list[str]:
+    """Write the command that judges the input under its name, sometimes with extras and groups."""
+    more = ("--extra", "gpu", "--group", "dev") if len(Path(path).read_bytes()) % 3 == 0 else ()
+    return ["check", named(path, name), *more, "--driver", "550.67", "--gpu", "A100"]
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.check.requirement_files import may_hold
 from envcheck.frameworks import identities, identity
 from envcheck.host.known_variables import keep_known_variables
 from envcheck.matrix.companions import companion_row
@@ -44,7 +45,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import Requirement, read_requirement
-from envcheck.model.specifiers import within
+from envcheck.model.specifiers import can_be_met, within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
@@ -316,7 +317,7 @@ class Environment:
                 self._hold_open(line)
             elif name_of_line(line) and line.index != "other" and _applies(now, line):
                 named.append(line)
-        return named
+        return _join_lines(named)
 
     def _hold_open(self, line: Line) -> None:
         """Add a framework of which only the build will show the release."""
@@ -390,7 +391,8 @@ class Environment:
             if newest is not None:
                 return replace(requirement, specifier=f"=={newest.version}").plain
         is_package = self.matrix.companion_of(name_of_line(line)) and not framework
-        return re.sub(r"\+[\w.]+", "", line.text) if is_package else line.text
+        text = line.text.partition(";")[0].strip()  # that its marker holds is decided
+        return re.sub(r"\+[\w.]+", "", text) if is_package else text
 
     @staticmethod
     def _label_of(line: Line) -> str:
@@ -672,10 +674,44 @@ def _at(line: Line) -> Source:
 
 
 def _applies(context: Context, line: Line) -> bool:
+    """Return whether a line's marker holds, where nothing states the Python for one of them."""
     requirement = read_line(line)
-    return (
-        requirement is None or not requirement.marker or marker_holds(context, requirement.marker)
-    )
+    if requirement is None or not requirement.marker:
+        return True
+    if context.facts.python.version.value is None and context.os == "linux":
+        return may_hold(requirement.marker)
+    return marker_holds(context, requirement.marker)
+
+
+def _join_lines(lines: Iterable[Line]) -> list[Line]:
+    """Join the lines that one command has on a package, as an installer does; a pin speaks for all.
+
+    Those that exclude each other stay: forks of a lock file.
+    """
+    joined: list[Line] = []
+    places: dict[str, int] = {}
+    for line in lines:
+        place = places.setdefault(name_of_line(line), len(joined))
+        both = _join(joined[place], line) if place < len(joined) else None
+        if both is not None:
+            joined[place] = both
+        else:
+            joined.append(line)
+    return joined
+
+
+def _join(first: Line, second: Line) -> Line | None:
+    one, other = read_line(first), read_line(second)
+    if one is None or other is None:
+        return None
+    specifier = ",".join(filter(None, (one.specifier, other.specifier)))
+    if not can_be_met(specifier):
+        return None
+    extras = tuple(sorted({*one.extras, *other.extras}))
+    kept, stated = (second, other) if other.pin and not one.pin else (first, one)
+    if stated.pin and extras == stated.extras:
+        return kept
+    return replace(kept, text=replace(stated, extras=extras, specifier=specifier).plain)
 
 
 def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:
@@ -699,11 +735,7 @@ def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
     found: dict[str, dict[str, Line]] = {}
     for line in lines:
         requirement = read_line(line)
-        if (
-            requirement
-            and not requirement.marker
-            and requirement.specifier == f"=={requirement.pin}"
-        ):
+        if requirement and requirement.specifier == f"=={requirement.pin}":
             found.setdefault(requirement.name, {})[requirement.pin] = line
     return {name: next(iter(pins.items())) for name, pins in found.items() if len(pins) == 1}
 

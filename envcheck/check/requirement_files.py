@@ -293,7 +293,7 @@ def _reachable(
             continue
         seen.add((item[1], table, name))
         for edge in _tables(_dig(item[0], table, *filter(None, (name,)))):
-            if not _can_hold(str(edge.get("marker", "")), chosen):
+            if not may_hold(str(edge.get("marker", "")), chosen):
                 continue
             targets = by_name.get(str(edge.get("name")), [])
             version = edge.get("version")
@@ -319,7 +319,7 @@ def _list_parts(project: Mapping[str, Any], selection: Selection) -> Iterator[tu
 
 
 @lru_cache(maxsize=1 << 14)
-def _can_hold(marker: str, chosen: frozenset[str]) -> bool:
+def may_hold(marker: str, chosen: frozenset[str] = frozenset()) -> bool:
     """Return whether a marker holds on Linux for one Python, with the extras that are chosen."""
 
     def decide(match: re.Match[str]) -> str:
@@ -516,7 +516,7 @@ def _uv_indexes(document: Mapping[str, Any], selection: Selection) -> Callable[[
             row
             for row in (_tables([entry]) or _tables(entry))
             if all(named.get(str(row[kind])) == kind for kind in ("extra", "group") if kind in row)
-            and _can_hold(str(row.get("marker", "")), frozenset())
+            and may_hold(str(row.get("marker", "")))
         ]
         return [urls[str(row.get("index"))] for row in rows if str(row.get("index")) in urls]
 

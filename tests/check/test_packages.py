@@ -579,3 +579,21 @@ def test_monthly_images_and_commands_in_variables_are_read(
     found, report = said(text, host)
     assert found == verdict, report
     assert tells(says, report), report
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("torch==2.13.0 ; python_version >= '3.9'\n", BAD),  # as poetry export and uv write it
+        ("torch==2.13.0 ; python_version < '3.6'\n", OPEN),
+        ("torch==2.13.0 ; sys_platform == 'win32'\n", OPEN),
+        ("torch==2.7.1+cu126\ntorch>=2.4\n", GOOD),  # one command: the pin speaks for both
+        ("torch>=2.4\ntorch<2.8\n", GOOD),
+    ],
+)
+def test_a_line_counts_where_one_python_takes_it_and_two_on_a_package_are_one(
+    text: str, verdict: str
+) -> None:
+    assert (
+        said(text, Description(driver="550.67", gpus=("A100",)), "requirements.txt")[0] == verdict
+    )
