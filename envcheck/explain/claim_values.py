@@ -15,6 +15,7 @@ from envcheck.explain.log import (
     Claim,
     Log,
     Strength,
+    find_framework_of_package,
     normalize_capability,
 )
 from envcheck.explain.reasons_cuda import (
@@ -32,6 +33,7 @@ from envcheck.frameworks import identities, identity
 from envcheck.host.data_files import load_data
 from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.gpus import find_capabilities
+from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CudaWheels,
     FrameworkRelease,
@@ -85,6 +87,8 @@ SHAPES = {
     "node": r"(?:GLIBCXX|CXXABI)_[\d.]+",
     "path": PATH,
     "pid": r"\d{1,8}",
+    "needed": rf"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?{_CLAUSES}",
+    "quoted": r"[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*",
     "requirement": rf"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?{_CLAUSES}",
     "std": r"c\+\+\d\d",
     "visible": r"-?[\w,-]*",
@@ -268,6 +272,13 @@ def find_distribution(name: str) -> str:
     A name out of a log alone is not installed.
     """
     return remedy_table().distributions.get(name, "")
+
+
+def is_known_distribution(name: str, matrix: Matrix) -> bool:
+    """Return whether a name is that of a package which envcheck knows, or Python's."""
+    is_framework = matrix.framework_of(name) or find_framework_of_package(name)
+    is_listed = name == "python" or name in remedy_table().distributions.values()
+    return is_listed or bool(is_framework or companion_row(name).distributions)
 
 
 def find_required_cudnn(values: ClaimValues) -> str:

@@ -28,11 +28,12 @@ from envcheck.explain.claim_values import (
 )
 from envcheck.explain.log import Log, find_framework_of_message, parse_number
 from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
-from envcheck.explain.reasons_python import list_matching_releases
+from envcheck.explain.reasons_python import find_nearest_index, list_matching_releases
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
-from envcheck.model import Fix, major
+from envcheck.matrix.package_index import index_url
+from envcheck.model import Advise, Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.cuda_wheels import (
     InstallCudaLibraries,
@@ -189,6 +190,13 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
     is_framework = values.log.matrix.framework_of(name_of(text))
     plain = text.replace("===", "==")
     requirement = plain if is_framework and is_requirement(plain) else ""
+    asked = find_requirement(text)
+    framework = values.log.matrix.framework_of(asked.name) if asked else None
+    if asked and framework:
+        rows = list_matching_releases(values.log, framework, asked.name, asked.specifier)
+        nearest = find_nearest_index(values.log, rows) if rows else ""
+        if nearest:
+            return InstallRequirements((text,), index=index_url(framework, nearest))
     with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, text)
     if with_wheels:
         return UseOtherPython(with_wheels, requirement)
@@ -235,6 +243,25 @@ def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
     return tuple(
         minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9")
     )
+
+
+def _install_needed(values: ClaimValues) -> Fix | None:
+    """Install what a sentence says is required."""
+    needed = values.find_capture("needed")
+    return InstallRequirements((needed,)) if is_requirement(needed) else None
+
+
+def _judge_program(values: ClaimValues) -> Fix:
+    """Quote the word that a shell took for a pattern, ask a service for access; follow the Xid."""
+    word = values.find_own_capture("quoted")
+    if match_shape(word, SHAPES["quoted"]):
+        return Advise(f"Quote it: '{word}'.")
+    if values.find_own_capture("refused"):
+        return Advise(
+            "Log in with an account that has access, or ask the service for it: the environment is"
+            " OK."
+        )
+    return _follow_xid(values)
 
 
 def _use_newer_glibc(values: ClaimValues) -> UseNewerGlibc | None:
@@ -460,6 +487,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cudnn-too-old": _install_cudnn,
     "cudnn-wrong-cuda-build": _install_cudnn,
     "cudnn-wrong-major": _install_cudnn,
+    "dependency-conflict": _install_needed,
     "driver-library-mismatch": _match_driver_parts,
     "driver-missing": lambda _: InstallMissingDriver(),
     "driver-not-in-container": lambda _: PassGpusToContainer(),
@@ -481,7 +509,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "library-missing": _install_system_library,
     "numpy-abi": _require("numpy"),
     "platform-no-gpu-wheel": _use_other_platform,
-    "program-error": _follow_xid,
+    "program-error": _judge_program,
     "protobuf-conflict": _require("protobuf"),
     "ptxas-problem": _use_newer_ptxas,
     "python-unsupported": _use_other_python,

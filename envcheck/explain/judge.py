@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 from envcheck import rules
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.claim_values import ClaimValues, build_machine_situation, build_situation
+from envcheck.explain.claim_values import (
+    ClaimValues,
+    build_machine_situation,
+    build_situation,
+    is_known_distribution,
+)
 from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.facts import MISSING_RELEASES, build_context
+from envcheck.explain.frame import is_exception
 from envcheck.explain.log import (
     Claim,
     Log,
@@ -24,11 +30,13 @@ from envcheck.explain.log import (
     is_second_reading,
     rank_claims,
 )
+from envcheck.explain.placements import PLACED
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.reasons_raised import judge_raised
-from envcheck.explain.resolver import Clash
+from envcheck.explain.reasons_stated import judge_stated
+from envcheck.explain.resolver import Clash, find_fitting_releases
 from envcheck.explain.scan import Ending, Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
@@ -54,6 +62,7 @@ from envcheck.model import (
     list_fields,
     replace,
 )
+from envcheck.model.fixes.packages import InstallTogether
 from envcheck.model.requirements import name_of
 from envcheck.remedies import fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
@@ -360,7 +369,7 @@ def judge_log(
     ]
     ordered = rank_claims((*remaining, *by_rules))
     if find_root(ordered) is None:
-        ordered = rank_claims((*ordered, *_judge_exception(ending)))
+        ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
     notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
     notes += _build_unused_note(rank_claims(unused))
@@ -381,7 +390,7 @@ def judge_log(
         if not is_second_reading(claim, root)
     ]
     if ending.clash is not None:
-        findings = [_name_clash(item, ending.clash) for item in findings]
+        findings = [_name_clash(log, item, ending.clash) for item in findings]
     finding_ids = {finding.id for finding in findings}
     ranked = rank_findings([*findings, *build_rival_findings(log, root, finding_ids), *notes])
     verdict, headline = INCOMPATIBLE, f"{shorten_message(_find(ranked, root.id))}."
@@ -394,23 +403,48 @@ def _find(findings: tuple[Finding, ...], finding_id: str) -> Finding:
     return next(item for item in findings if item.id == finding_id)
 
 
-def _name_clash(finding: Finding, clash: Clash) -> Finding:
-    """Name the two requirements of which a resolver told, where nothing more is known."""
+def _name_clash(log: Log, finding: Finding, clash: Clash) -> Finding:
+    """Name the two requirements of which a resolver told, and the releases that fit."""
     if finding.id != "dependency-conflict":
         return finding
-    named: Finding = replace(finding, message=clash.message, fix=clash.remedy)
+    releases = find_fitting_releases(clash, log.matrix)
+    fix = clash.remedy
+    if releases and all(is_known_distribution(name_of(item), log.matrix) for item in releases):
+        cure = InstallTogether(releases, clash.tool)
+        situation = build_situation(log, Claim(finding.id, Strength.OPEN, clash.message))
+        fix = write_fix(cure, situation) or fix
+    named: Finding = replace(finding, message=clash.message, fix=fix)
     return named
 
 
-def _judge_exception(ending: Ending) -> Iterator[Claim]:
-    """Judge what the program died of by itself, unless it went on."""
-    raised = ending.raised
-    is_last = raised is not None and not (
-        ending.succeeds_after(raised.number) or ending.is_quiet_after(raised.number)
-    )
-    claim = judge_raised(raised, ending.file) if raised and is_last else None
+_ANY_FAILURE = ("error-unknown", "python-traceback")  # messages that name nothing
+
+
+def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterator[Claim]:
+    """Judge what the program states or died of by itself, unless it went on."""
+
+    def is_last(number: int) -> bool:
+        return not (ending.succeeds_after(number) or ending.is_quiet_after(number))
+
+    raised, stated = ending.raised, ending.stated
+    claim = judge_raised(raised, ending.file) if raised and is_last(raised.number) else None
     if claim is not None:
         yield claim
+    if stated is None or not is_last(stated.number) or _is_known_line(log, stated.number):
+        return
+    for claim in judge_stated(stated, log, ending.file):
+        if expects_gpu or claim.id not in _GPU_UNUSED or is_exception(stated.text):
+            yield claim
+
+
+def _is_known_line(log: Log, number: int) -> bool:
+    """Return whether a message that says what a line means was seen in it."""
+    known = signatures_by_name()
+    return any(
+        number in (event.line, event.last_line) and event.signature not in _ANY_FAILURE
+        for event in (*log.events, *log.harmless_events)
+        if known[event.signature].role != "context"
+    )
 
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
@@ -540,7 +574,7 @@ def _report_without_cause(
         )
     if headline:
         return Report(COMPATIBLE, "gpu", headline, tuple(notes), ())
-    harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
+    harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
     if harmless:
         message = "Nothing in this log reports a failure."
         note = Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(harmless))

@@ -337,6 +337,8 @@ class Log:
         is_container = self.in_container or any(
             event.signature.startswith(_IN_CONTAINERS) for event in self.events
         )
+        if self.values("pod"):
+            return "kubernetes"
         return next(kinds, "docker" if is_container else "")
 
     @cached_property
@@ -363,7 +365,7 @@ class Log:
         is_docker_host = any(
             len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts
         )
-        return bool(self.facts.host.container.value or is_docker_host)
+        return bool(self.facts.host.container.value or is_docker_host or self.values("pod"))
 
     @cached_property
     def has_no_gpu(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.explain.log import (
     FRAMEWORKS,
@@ -16,6 +16,7 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.signatures import Event
+from envcheck.matrix.package_index import cuda_label
 from envcheck.model import FrameworkRelease, major_minor, numbers
 from envcheck.model.requirements import find_requirement
 from envcheck.model.specifiers import within
@@ -40,6 +41,7 @@ def pip_claims(log: Log) -> Iterator[Claim]:
         name = _read_requirement(log, requirement, events)
         newest = "".join(_list_offered(events)[-1:])
         stated = {"requirement": requirement, "newest": newest, "python": log.python}
+        stated["label"] = log.first_value("index_label")
         if name:
             yield conclude(name, *events, **stated)
     for event in log.select("wrong-wheel-tag"):
@@ -79,6 +81,8 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
 
     The rest the rules say of the machine.
     """
+    if rows and find_nearest_index(log, rows):
+        return "index-does-not-exist"
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return "no-wheel-for-python"
     if _list_offered(events):
@@ -90,6 +94,27 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
         oldest = system_packages().pip.oldest_in_use
         return "nothing-fits" if _is_older(required_pip, oldest) else "old-pip"
     return "nothing-fits"
+
+
+_OLDEST_LABEL = 118  # of which every build is known
+
+
+def find_nearest_index(log: Log, rows: Sequence[FrameworkRelease]) -> str:
+    """Return the label nearest to one of which the framework has no build: cu130 for cu131.
+
+    `rows` are the releases that were asked for, the newest first. "" for a label that it has.
+    """
+    asked = int(log.first_value("index_label")[2:] or 0)
+    if asked < _OLDEST_LABEL:
+        return ""
+    labels = [
+        {int(cuda_label(cuda)[2:]) for cuda in row.variants}
+        for row in (*rows, *log.matrix.releases(rows[0].framework))
+        if row.variants
+    ]
+    if not labels or asked in set().union(*labels):
+        return ""
+    return f"cu{min(sorted(labels[0]), key=lambda label: abs(label - asked))}"
 
 
 _MACHINES = ("x86_64", "aarch64", "arm64")
@@ -298,7 +323,8 @@ def _read_dll(event: Event) -> str:
     if "initialization routine failed" in reason and not module:
         return "dll-does-not-start"
     is_frameworks = not module or "pywrap" in module or module == "_C"
-    if is_frameworks or event.signature != "win-dll-load-failed" or is_framework_module(module):
+    owner = module.partition("_pybind11")[0]
+    if is_frameworks or event.signature != "win-dll-load-failed" or is_framework_module(owner):
         return "dll-lacks-another"
     return ""
 

@@ -25,6 +25,7 @@ _SUBJECTS = {
         "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
         " UnidentifiedImageError ParserError ScannerError ValidationError BadZipfile"
     ),
+    "The input ended before the loop that reads it": "OutOfRangeError StopIteration",
     "The program's own code or its arguments are at fault": (
         "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
         " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"

@@ -1,6 +1,6 @@
-"""Read from a resolver's words which two requirements exclude each other.
+"""Read from a resolver's words which two requirements exclude each other, and which releases fit.
 
-pip, uv, Poetry and PDM each word who requires what, in sentences of one form.
+pip, uv, Poetry, PDM and conda each word who requires what, in sentences of one form.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from envcheck.matrix.query import Matrix
 from envcheck.model import Remedy, dataclass
 from envcheck.model.specifiers import can_be_met
 from envcheck.model.text import canonical_name
@@ -24,9 +25,24 @@ _DEMANDS = (
     rf"(?P<what>{_NAME}){_RANGE} \(from (?P<who>{_NAME})(?P<release>@[\w.+!]+)?\)",
     rf"(?:you require|[Tt]he user requested(?: \(constraint\))?) {_WHAT}",
     rf"you require [^,]*? and {_WHAT}",
+    # Poetry names one release alone: app depends on torch (2.4.0)
+    rf"(?P<who>{_NAME})(?P<release>{_OF}?) depends on (?P<what>{_NAME}) \((?P<only>\d[\w.]*)\)",
+    # conda: package pytorch-2.3.0-py3.12_0 requires pytorch-cuda >=12.1,<12.2, but none of ...;
+    # python 3.13** is requested; pytorch 2.4.0 would require python >=3.11,<3.12.0a0
+    rf"package (?P<who>{_NAME}?)-(?P<release>\d[\w.]*)-\S+ requires {_WHAT}",
+    rf"(?P<who>{_NAME}) (?P<release>\d[\w.]*)(?: [\w*]+)? would require {_WHAT}",
+    rf"(?P<what>{_NAME}) (?P<line>\d[\d.]*)\*\* is requested",
+    rf"(?P<what>{_NAME}) {_RANGE} is requested",
 )
+# Who speaks, by a word of its own.
+_TOOLS = {
+    "conda": r"libmamba|would require|none of the providers|is not installable because",
+    "poetry": r"version solving failed|is forbidden",
+    "pdm": r"Unable to find a resolution| \(from ",
+    "uv": r"we can conclude|No solution found when resolving",
+}
 _CONCLUSION = r"we can conclude that .*?(?:\.(?= )|\.?$)"  # of uv: what follows from the demands
-_DRAWN = "[\u2502\u2570\u2500\u25b6\u00d7|]"  # how uv draws its tree
+_DRAWN = "[\u2502\u2570\u2500\u25b6\u00d7\u251c\u2514|]"  # how uv draws its tree
 _OWN = ("project", "root", "you")  # the user's own requirement
 
 
@@ -37,6 +53,25 @@ class Demand:
     requirer: str  # "vllm 0.6.0"; "" for the user's own requirement
     package: str
     releases: str  # specifier: "==2.4.0"
+
+    @property
+    def name(self) -> str:
+        """Name the package that requires it; "" for the user."""
+        return self.requirer.partition(" ")[0]
+
+    @property
+    def release(self) -> str:
+        """Return the release of the package that requires it: "0.6.0", ">=0.20"."""
+        return self.requirer.partition(" ")[2]
+
+    @property
+    def pin(self) -> str:
+        """Write who requires it as a requirement; "" for the user."""
+        return f"{self.name}{'==' if self.release[:1].isdigit() else ''}{self.release}"
+
+    def is_alternative(self, other: Demand) -> bool:
+        """Return whether a package requires one of several releases, and this is one of them."""
+        return bool(self.name) and (self.name, self.package) == (other.name, other.package)
 
     @property
     def text(self) -> str:
@@ -51,6 +86,7 @@ class Clash:
 
     first: Demand
     second: Demand
+    tool: str = "pip"
 
     @property
     def message(self) -> str:
@@ -69,7 +105,7 @@ class Clash:
         if len(theirs) == 1:
             return Remedy(
                 f"Ask for {package}{theirs[0].releases}, or for a release of"
-                f" {theirs[0].requirer.split()[0]} that takes the {package} you want. Nothing was"
+                f" {theirs[0].name} that takes the {package} you want. Nothing was"
                 " installed."
             )
         if not theirs:
@@ -77,7 +113,7 @@ class Clash:
                 f"Keep one of your two requirements on {package}; one may stand in a constraints"
                 " file. Nothing was installed."
             )
-        names = " and ".join(item.requirer.split()[0] for item in theirs)
+        names = " and ".join(item.name for item in theirs)
         return Remedy(
             f"Ask for releases of {names} that need the same {package}, or keep them in separate"
             " environments. Nothing was installed."
@@ -91,14 +127,17 @@ def read_clash(lines: Sequence[str]) -> Clash | None:
     can conclude that your project's requirements are unsatisfiable."
     """
     whole = " ".join(lines)
-    if not re.search(r" depends? on | \(from |you require | user requested ", whole):
+    if not re.search(r" depends? on | \(from |you require | user requested | requires? ", whole):
         return None
     text = " ".join(re.sub(_DRAWN, " ", whole).split())
+    tool = next((name for name, words in _TOOLS.items() if re.search(words, text)), "pip")
     found = list(_list_demands(re.sub(_CONCLUSION, ". ", text)))
     for number, first in enumerate(found):
         for second in found[number + 1 :]:
             if first.package == second.package and _exclude_each_other(first, second):
-                return Clash(first, second)
+                others = [item for item in found if item.is_alternative(second)] or [second]
+                if all(_exclude_each_other(first, item) for item in others):
+                    return Clash(first, others[-1], tool)
     return None
 
 
@@ -109,14 +148,47 @@ def _list_demands(text: str) -> Iterator[Demand]:
         who, release = parts.get("who") or "", (parts.get("release") or "").strip(" ()=@")
         requirer = "" if who in _OWN else f"{who} {release}".strip()
         package = canonical_name(parts["what"].partition("[")[0])
-        yield Demand(requirer, package, parts["range"].replace(" and ", ",").replace(" ", ""))
+        releases = (parts.get("range") or "").replace(" and ", ",").replace(" ", "")
+        if parts.get("only"):
+            releases = f"=={parts['only']}"
+        elif parts.get("line"):
+            releases = f"=={parts['line']}.*"
+        yield Demand(requirer, package, releases)
 
 
 def _exclude_each_other(first: Demand, second: Demand) -> bool:
-    name = first.requirer.partition(" ")[0]
-    if name and name == second.requirer.partition(" ")[0]:
+    if first.requirer and first.name == second.name:
         return False  # two releases of one package, of which either would do
     try:
         return not can_be_met(f"{first.releases},{second.releases}")
     except ValueError:  # a range that no tool would have read either
         return False
+
+
+def find_fitting_releases(clash: Clash, matrix: Matrix) -> tuple[str, ...]:
+    """Name releases that fit each other: of a companion for the framework that is asked for.
+
+    Where the matrix has none, what the statement itself leaves. Return () for neither.
+    """
+    demands = (clash.first, clash.second)
+    for moved, kept in (demands, demands[::-1]):
+        version = _find_companion(matrix, moved, kept) if moved.requirer else ""
+        if version:
+            there = kept.pin if kept.release else f"{kept.package}{kept.releases}"
+            return (there, f"{moved.name}=={version}")
+    theirs = [item for item in demands if item.requirer]
+    if len(theirs) == 1 and theirs[0].release:
+        return (theirs[0].pin, f"{theirs[0].package}{theirs[0].releases}")
+    return ()
+
+
+def _find_companion(matrix: Matrix, moved: Demand, kept: Demand) -> str:
+    """Return the newest release of a companion that takes the framework which another keeps."""
+    framework = matrix.framework_of(kept.package)
+    if framework is None or matrix.companion_of(moved.name) is None:
+        return ""
+    pins = matrix.companion_pins(framework, moved.name)
+    fits = (
+        version for version, pin in pins.items() if pin and can_be_met(f"{pin},{kept.releases}")
+    )
+    return next(fits, "")

@@ -10,6 +10,7 @@ from typing import Any
 
 from envcheck.explain.frame import is_shown
 from envcheck.explain.resolver import Clash, read_clash
+from envcheck.explain.sentences import Stated, read_stated
 from envcheck.explain.signatures import Event, Signature
 from envcheck.explain.statements import Raised, read_raised
 from envcheck.explain.text import (
@@ -418,6 +419,7 @@ class Ending:
     quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
     raised: Raised | None = None  # the exception of the last traceback
     clash: Clash | None = None  # of a resolver that found nothing
+    stated: Stated | None = None  # a sentence that names what is wrong
     file: str = "-"
 
     def goes_on_after(self, line: int) -> bool:
@@ -621,6 +623,7 @@ class Stream:
             lines - len(quiet) + 1 if is_quiet else 0,
             read_raised(tail if len(texts) < len(tail) else texts, lines),
             read_clash(tail),
+            read_stated(tail, lines),
             self._name,
         )
 
@@ -683,10 +686,11 @@ class Stream:
             return line, self._scanner.match_message(line.bare, candidates)
         if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
             bare_matches = self._scanner.match_message(line.bare, candidates)
+            known = {match[:2] for match in matches}
             matches += tuple(
                 match
                 for match in bare_matches
-                if self._scanner.is_context(match[0]) and match not in matches
+                if self._scanner.is_context(match[0]) and match[:2] not in known
             )
         return line, matches
 

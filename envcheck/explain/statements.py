@@ -40,7 +40,8 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
         is_below = place > 0 and lines[-len(texts) :][place - 1].startswith("  ")
         match = re.match(_ANY_EXCEPTION if is_below else _EXCEPTION, texts[place])
         frames = _list_frames(texts, place) if match else []
-        is_last = not "".join(texts[place + 1 :]).strip()
+        below = lines[len(lines) - len(texts) + place + 1 :]
+        is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
         if match and (frames or (is_last and not is_below)):
             kind = match[1].rpartition(".")[2]
             number = last - (len(texts) - 1 - place)

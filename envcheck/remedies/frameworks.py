@@ -19,7 +19,12 @@ from envcheck.model.fixes.frameworks import (
 )
 from envcheck.model.requirements import name_of
 from envcheck.remedies import writes
-from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
+from envcheck.remedies.situation import (
+    JETSON,
+    Situation,
+    find_last_gpu_release,
+    install_conda_packages,
+)
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, is_conda_build
@@ -112,6 +117,8 @@ def install_replacement(situation: Situation, fix: InstallReplacement) -> Remedy
 @writes(UseOtherPlatform)
 def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | None:
     """Name the nearest platform with GPU wheels; None where the system is not known."""
+    if situation.family == JETSON:
+        return _install_jetson_build(fix.framework)
     if not situation.os:
         return None
     if situation.facts.host.libc_kind.value == "musl":
@@ -137,6 +144,13 @@ def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | 
     return Remedy(f"{advice}.", (), alternatives)
 
 
+def _install_jetson_build(framework: str) -> Remedy:
+    return Remedy(
+        f"Install NVIDIA's build of {framework} for the JetPack that runs, or use a container image"
+        " of its L4T release: the package index has no build for a Jetson."
+    )
+
+
 def _install_wsl(framework: str) -> RunCommand:
     return RunCommand(
         ("wsl.exe", "--install"), f"WSL 2; inside it: envcheck plan {framework}", USER, (WINDOWS,),
@@ -151,6 +165,8 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
     name = fix.framework
     if name not in framework_names():
         return None
+    if situation.family == JETSON:
+        return _install_jetson_build(name)
     framework = situation.framework(name)
     if fix.by_conda or (framework and is_conda_build(situation.context, framework.main)):
         return _install_condas_build(situation, name)

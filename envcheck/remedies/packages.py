@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from envcheck.actions import SetVariables, UnsetVariable, is_requirement
+import re
+
+from envcheck.actions import (
+    Action,
+    InstallCondaPackages,
+    RunCommand,
+    SetVariables,
+    UnsetVariable,
+    is_requirement,
+)
 from envcheck.frameworks import identity
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import index_url
-from envcheck.model import Alternative, Distribution, FrameworkRelease, Remedy, major, major_minor
+from envcheck.model import (
+    ENVIRONMENT,
+    Alternative,
+    Distribution,
+    FrameworkRelease,
+    Remedy,
+    major,
+    major_minor,
+)
 from envcheck.model.fixes.packages import (
     InstallDependant,
     InstallLegacyKeras,
     InstallRequiredRelease,
     InstallRequirements,
+    InstallTogether,
     ReinstallParts,
     RestoreKeras2,
     RestoreRequirements,
@@ -34,7 +52,27 @@ def install_requirements(situation: Situation, fix: InstallRequirements) -> Reme
     summary = f"Install {', '.join(requirements)}."
     if fix.advice:
         summary = f"{summary} {fix.advice}"
-    return Remedy(summary, situation.install(*requirements))
+    return Remedy(summary, situation.install(*requirements, index=fix.index))
+
+
+# how a tool takes a requirement into its project
+_ADD = {"pdm": ("pdm", "add"), "poetry": ("poetry", "add"), "uv": ("uv", "add")}
+
+
+@writes(InstallTogether)
+def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
+    """Give them to the tool that spoke, in one command."""
+    requirements = tuple(filter(is_requirement, fix.requirements))
+    steps: tuple[Action, ...] = situation.install(*requirements)
+    if fix.tool == "conda":
+        # python>=3.12,<3.13.0a0 is python=3.12 there, which admits 3.12.4
+        specs = (re.sub(r"(?:[=>]=)([\d.]*\d).*", r"=\1", text) for text in requirements)
+        steps = (InstallCondaPackages(tuple(specs), ()),)
+    elif fix.tool in _ADD:
+        lasting = "the project's file and its lock hold the releases from before"
+        steps = (RunCommand((*_ADD[fix.tool], *requirements), scope=ENVIRONMENT, lasting=lasting),)
+    releases = " with ".join(requirements)
+    return Remedy(f"Ask for {releases}: they fit each other. Nothing was installed.", steps)
 
 
 @writes(RestoreRequirements)

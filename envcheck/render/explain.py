@@ -11,7 +11,8 @@ from envcheck.explain.judge import (
     format_place,
     list_harmless_events,
 )
-from envcheck.explain.signatures import Event
+from envcheck.explain.placements import PLACED, list_placements
+from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.model import NOTE, OTHER_CAUSE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
 from envcheck.render.json_contracts import document_text, encode_findings, pick_fields, schema_keys
@@ -20,6 +21,11 @@ from envcheck.rules.catalogue import UNREAD_FACTS, catalogue
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
+_KINDS_SHOWN = 6
+_STAY_ON_CPU = (
+    "An operation stays on the CPU where the code asks for it (tf.device), or where it has no GPU"
+    " code for its type: integers, strings, input and printing mostly have none."
+)
 
 
 def describe_explanation(
@@ -35,7 +41,11 @@ def describe_explanation(
         matter = Line(f"The line that matters: {_format_place(event)}", kind="bold")
     others = []
     if not quiet:
-        others = [*_list_harmless(reading, verbose=verbose), _say_what_was_read(reading)]
+        others = [
+            *_list_placements(reading),
+            *_list_harmless(reading, verbose=verbose),
+            _say_what_was_read(reading),
+        ]
     return Document(
         "envcheck explain",
         report.verdict,
@@ -156,12 +166,33 @@ def _without_decisive(finding: Shown, event: Event | None) -> Shown:
     return replace(finding, evidence=tuple(kept))
 
 
+def _list_placements(reading: Reading) -> tuple[Section, ...]:
+    """Show which device got which operations, and why some stay on the processor."""
+    rows = list_placements(reading.scan.events)
+    width = max((len(row.device) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        kinds = ", ".join(row.kinds[:_KINDS_SHOWN])
+        more = len(row.kinds) - _KINDS_SHOWN
+        others = f" and {_count(more, 'other kind')}" if more > 0 else ""
+        lines.append(Line(f"{row.device:<{width}}  {row.count:>6,}  {kinds}{others}"))
+    on_cpu = [row for row in rows if row.is_cpu]
+    if on_cpu and len(on_cpu) < len(rows):
+        lines.append(Line(_STAY_ON_CPU, kind="dim"))
+    elif on_cpu:
+        lines.append(Line("None ran on a GPU.", kind="dim"))
+    return (Section(tuple(lines), Line("Operations by device:")),) if rows else ()
+
+
 def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
-    kinds = list_harmless_events(reading)
+    kinds = [item for item in list_harmless_events(reading) if item.signature != PLACED]
     lines = []
     for event in kinds if verbose else kinds[:_HARMLESS_SHOWN]:
         text = f"{event.text} ({_format_place(event)})" if verbose else _cut(event.text)
         lines.append(Line(f"{event.count} x {text}" if event.count > 1 else text, kind="dim"))
+        meaning = signatures_by_name()[event.signature].meaning
+        if meaning and find_main_finding(reading.report) is None and "{" not in meaning:
+            lines.append(Line(f"  {meaning}", kind="dim"))
     if len(lines) < len(kinds):
         lines.append(
             Line(

@@ -20,6 +20,7 @@ WORDS = {
     "InstallKernelModule.kind": "open",
     "InstallCudaExtra.framework": "tensorflow",
     "InstallCudaLibraries.index": "https://download.pytorch.org/whl/cu126",
+    "InstallRequirements.index": "https://download.pytorch.org/whl/cu130",
 }
 
 

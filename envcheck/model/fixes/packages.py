@@ -14,6 +14,7 @@ class InstallRequirements(Fix):
 
     requirements: Tuple[str, ...]
     advice: str = ""  # one more sentence
+    index: str = ""  # package index that has them; "" for the configured one
 
 
 @dataclass
@@ -61,3 +62,11 @@ class InstallRequiredRelease(Fix):
 
     name: str
     framework: str
+
+
+@dataclass
+class InstallTogether(Fix):
+    """Install releases that fit each other, where a resolver found that others do not."""
+
+    requirements: Tuple[str, ...]
+    tool: str = ""  # that could not resolve them, and takes them: uv, conda

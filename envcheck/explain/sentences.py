@@ -1,0 +1,125 @@
+"""What a failing program states in a sentence of its own, in whichever words.
+
+A requirement that is not met, a library that is not loaded, a service that refuses, a word that a
+shell took for a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from envcheck.explain.frame import is_shown
+from envcheck.explain.text import clean_line
+from envcheck.model import dataclass
+
+_NAME = r"[A-Za-z][\w.-]*(?:\[[\w,-]+\])?"
+_RELEASE = r"\d+(?:\.\d+)*(?:\.post\d+|(?:a|b|rc)\d+)?"
+_FLOOR = rf"(?:at least |>= ?|version |v)*(?P<floor>{_RELEASE})"
+_BOUND = rf"(?:[<>=!~]=|[<>]) ?{_RELEASE}"
+_RANGE = rf"\(?(?P<range>{_BOUND}(?:, ?{_BOUND})*)"
+_SUBJECT = (
+    rf"[`'\"]?(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|compute capability|{_NAME})[`'\"]?"
+)
+_ARTICLE, _LEAST = r"(?:the |a |an )?", r"(?:at least |>= ?)v?"
+_NEEDS = (
+    r"\b(?:requires?|needs?|expects?|depends on|must have|(?:please |to )?install|has requirement)"
+)
+_OR_NEWER = r"(?:\.x)?(?: or (?:newer|later|higher|above|greater)|\+| and (?:newer|above|later))"
+_IS = r"(?:is installed with version |version |== ?)"
+_LESS = r"\b(?:less|lower|older|smaller) than (?:the )?(?:minimum )?(?:required )?"
+_OR_OLDER = r"(?:\.x)? or (?:less|older|lower|earlier|below)"
+# tokenizers>=0.21,<0.22 is required ..., but found tokenizers==0.20.3; upgrade torch to at least
+# v2.6; requires PyTorch version >= 2.1; needs CUDA 12.4 or newer; numpy must be at least 1.26
+_REQUIREMENTS = (
+    rf"{_SUBJECT} ?{_RANGE}\)?(?: is| are)? (?:required|needed)",
+    rf"(?i:upgrade|update) {_SUBJECT} to {_FLOOR}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT} ?{_RANGE}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version| release)?(?: of)?:? {_LEAST}(?P<floor>{_RELEASE})",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<floor>{_RELEASE}){_OR_NEWER}",
+    rf"{_SUBJECT}(?: version)? (?:must|should|needs to|has to) be (?:{_RANGE}|{_FLOOR})",
+    rf"{_SUBJECT} (?:version )?{_FLOOR}{_OR_NEWER} (?:is|are) (?:required|needed)",
+    rf"{_SUBJECT} {_IS}v?(?P<there>{_RELEASE}).{{0,60}}{_LESS}{_FLOOR}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<ceiling>{_RELEASE}){_OR_OLDER}",
+    rf"(?i:minimum (?:required |supported )?){_SUBJECT} version(?: is|:| required is)? {_FLOOR}",
+)
+_FOUND = rf"(?i:found|have|has|got|installed|using|is)\b[^\d]{{0,40}}?v?({_RELEASE})"
+# CUDA 12.4 on a driver that only supports up to 11.4
+_BEYOND_DRIVER = r"CUDA (?P<cuda>\d+\.\d).{0,60}\bdriver\b.{0,60}\bsupports?\D{0,40}(\d+\.\d)"
+_LIBRARY = (
+    r"\b(?P<library>lib(?:cuda|cu|nv|nccl)[\w+-]*\.so[.\d]*|(?:cu|nv)\w+\d*\.dll)"
+    r"|[\"'](?P<bare>cuda|nvcuda|nvidia-ml)[\"'] (?:shared |dynamic )?library"
+)
+_NOT_LOADED = (
+    r"(?i)\b(?:unable|cannot|can ?not|can't|could ?n.?t|could not|fail(?:s|ed|ure)?|not (?:found|"
+    r"loaded)|missing|no such file)\b"
+)
+_REFUSED = (
+    r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
+    r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
+)
+_PATTERN = r"(?:zsh|fish): no matches found: (?P<word>[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*)$"
+_OF_NAME = {"pytorch": "torch", "onnx runtime": "onnxruntime", "tf": "tensorflow"}
+_WARNING = r"\bWARN(?:ING)?\b"
+_LINES = 60  # at the end of a log
+
+
+@dataclass
+class Stated:
+    """A sentence that names what is wrong, with its values."""
+
+    kind: str  # "needs", "library", "refused", "pattern"
+    text: str
+    number: int  # of its line in the log, 1-based
+    what: str = ""  # the package or part, the library, the word
+    releases: str = ""  # what is required of it: ">=2.6"
+    found: str = ""  # which release is there
+
+
+def read_stated(lines: Sequence[str], last: int) -> Stated | None:
+    """Return the last such sentence in lines that end at `last`.
+
+    Sample: "ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning of this
+    module, but found tokenizers==0.20.3."
+    """
+    before, found = "", None
+    for number, raw in enumerate(lines[-_LINES:], last - len(lines[-_LINES:]) + 1):
+        line = clean_line(raw.encode())
+        is_warning = re.search(_WARNING, line.bare.removesuffix(line.text)) is not None
+        if not (is_warning or line.is_remark or is_shown(line.text, before.encode())):
+            found = _read_line(line.text, number) or found
+        before = raw
+    return found
+
+
+def _read_line(text: str, number: int) -> Stated | None:
+    word = re.search(_PATTERN, text)
+    if word:
+        return Stated("pattern", text, number, word["word"])
+    beyond = re.search(_BEYOND_DRIVER, text)
+    if beyond:
+        return Stated("needs", text, number, "cuda driver", f">={beyond['cuda']}", beyond[2])
+    library = re.search(_LIBRARY, text) if re.search(_NOT_LOADED, text) else None
+    if library:
+        name = library["library"] or f"lib{library['bare'].removeprefix('nv')}.so.1"
+        return Stated("library", text, number, name)
+    for pattern in _REQUIREMENTS:
+        match = re.search(pattern, text)
+        if match:
+            return _read_requirement(match, text, number)
+    if re.search(r"https?://", text) and re.search(_REFUSED, text):
+        return Stated("refused", text, number)
+    return None
+
+
+def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
+    parts = match.groupdict()
+    if parts.get("ceiling"):
+        *head, last = parts["ceiling"].split(".")
+        releases = f"<{'.'.join((*head, str(int(last) + 1)))}"  # 2.1 or less admits 2.1.3
+    else:
+        releases = (parts.get("range") or f">={parts['floor']}").replace(" ", "")
+    found = re.search(_FOUND, text[match.end() :])
+    there = parts.get("there") or (found[1] if found else "")
+    name = parts["what"].lower()
+    return Stated("needs", text, number, _OF_NAME.get(name, name), releases, there)

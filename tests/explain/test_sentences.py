@@ -1,0 +1,85 @@
+"""What a failing program states in words that no signature has."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.explain.sentences import read_stated
+from tests.cases.judged import judge_text
+
+# line -> kind, what, releases, found
+STATED = {
+    "ImportError: tokenizers>=0.21,<0.22 is required, but found tokenizers==0.20.3.": (
+        "needs", "tokenizers", ">=0.21,<0.22", "0.20.3",
+    ),
+    "ValueError: we now require users to upgrade torch to at least v2.6": (
+        "needs", "torch", ">=2.6", "",
+    ),
+    "RuntimeError: this kernel requires PyTorch >= 2.4, you have 2.1.2": (
+        "needs", "torch", ">=2.4", "2.1.2",
+    ),
+    "error: needs CUDA 12.4 or newer": ("needs", "cuda", ">=12.4", ""),
+    "AssertionError: numpy must be at least 1.26, got 1.21.6": ("needs", "numpy", ">=1.26", "1.21.6"),
+    "You are using CUDA 12.4 on a driver that only supports up to 11.4 (driver 470.256.2).": (
+        "needs", "cuda driver", ">=12.4", "11.4",
+    ),
+    'Unable to dynamically load the "cuda" shared library - searched for: ["cuda", "nvcuda"]': (
+        "library", "libcuda.so.1", "", "",
+    ),
+    "zsh: no matches found: jax[cuda12]": ("pattern", "jax[cuda12]", "", ""),
+    "Cannot access gated repo for url https://models.example/x/config.json.": ("refused", "", "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", STATED)
+def test_a_sentence_is_read_by_its_parts(line: str) -> None:
+    stated = read_stated(["Traceback (most recent call last):", line], 2)
+    assert stated is not None
+    assert (stated.kind, stated.what, stated.releases, stated.found) == STATED[line]
+    assert stated.number == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 3: loss 0.12, accuracy 0.97",
+        "Requirement already satisfied: numpy>=1.26 in ./lib",
+        "loaded libcudart.so.12 from /opt/cuda",  # nothing fails
+        "GET https://pypi.org/simple/torch/ 200",
+        '        raise ValueError("tokenizers>=0.21 is required")',  # source that a traceback shows
+        "",
+    ],
+)
+def test_what_no_sentence_states_is_not_read(line: str) -> None:
+    assert read_stated([line], 1) is None
+
+
+def test_a_requirement_that_is_met_is_no_cause() -> None:
+    judged = judge_text("UserWarning: tokenizers>=0.20 is required, found tokenizers==0.21.1")
+    assert judged.primary != "dependency-conflict"
+
+
+def test_the_required_release_is_what_to_install() -> None:
+    judged = judge_text(
+        "Traceback (most recent call last):\nValueError: please upgrade torch to at least v2.6"
+    )
+    main = next(item for item in judged.report.findings if item.primary)
+    assert (main.id, main.message) == ("dependency-conflict", "torch >=2.6 is required.")
+    assert main.fix is not None
+    assert main.fix.summary == "Install torch>=2.6."
+
+
+def test_a_name_that_nobody_knows_is_not_installed() -> None:
+    judged = judge_text("ValueError: evilpkg>=2.0 is required, but found evilpkg==1.0")
+    main = next(item for item in judged.report.findings if item.primary)
+    assert main.id == "dependency-conflict"
+    assert main.fix is not None
+    assert "evilpkg" not in " ".join(map(repr, main.fix.actions))
+
+
+def test_a_program_that_went_on_states_no_cause() -> None:
+    lines = [
+        "error: needs CUDA 12.4 or newer",
+        *(f"epoch {number}: loss 0.5" for number in range(12)),
+    ]
+    assert judge_text("\n".join(lines)).primary != "toolkit-wrong-version"
