@@ -26,22 +26,6 @@ from envcheck.model.actions import (
     program_path,
 )
 from envcheck.model.codec import CodecError, decode, decode_as, encode
-from envcheck.model.facts import (
-    AT_RUN,
-    NOT_COLLECTED,
-    NOT_STATED,
-    SOURCE_KINDS,
-    UNKNOWN_REASONS,
-    Absent,
-    Fact,
-    Known,
-    Source,
-    Unknown,
-    choose_reading,
-    collect_tried,
-    from_file,
-    parse_fact,
-)
 from envcheck.model.findings import (
     COMPATIBLE,
     ERROR,
@@ -60,13 +44,19 @@ from envcheck.model.findings import (
 )
 from envcheck.model.fixes import About, Advise, Fix, FollowRow
 from envcheck.model.machine import (
+    AT_RUN,
     FAILED,
     IMPORT,
     NO_ENVIRONMENT,
+    NOT_COLLECTED,
+    NOT_STATED,
     PASSED,
     SCHEMA_VERSION,
+    SOURCE_KINDS,
+    UNKNOWN_REASONS,
     UNPROVEN,
     USE,
+    Absent,
     ActivityReading,
     CompilerFacts,
     DeviceNode,
@@ -74,6 +64,7 @@ from envcheck.model.machine import (
     DkmsModule,
     DriverFacts,
     Extension,
+    Fact,
     Facts,
     FileFault,
     FrameworkBuild,
@@ -86,6 +77,7 @@ from envcheck.model.machine import (
     InstanceMemory,
     InterpreterFault,
     JupyterKernel,
+    Known,
     LibraryInstall,
     LibraryLookup,
     LinkFault,
@@ -96,11 +88,17 @@ from envcheck.model.machine import (
     ProcessScan,
     PythonFacts,
     Snapshot,
+    Source,
     ToolkitFacts,
     ToolkitInstall,
+    Unknown,
     UnknownWord,
     UnreadPart,
+    choose_reading,
+    collect_tried,
+    from_file,
     mark_uncollected,
+    parse_fact,
 )
 from envcheck.model.plans import (
     BLOCKED,

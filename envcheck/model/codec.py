@@ -23,7 +23,7 @@ from typing import (
     cast,
 )
 
-from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
+from envcheck.model.machine import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
 from envcheck.model.records import constant_defaults, list_fields, make_record
 
 M = TypeVar("M")

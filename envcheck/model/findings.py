@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Optional, Tuple
 
 from envcheck.model.actions import Action, Step
-from envcheck.model.facts import Source
 from envcheck.model.fixes import NOBODY, About, Fix
-from envcheck.model.machine import OtherEnvironment
+from envcheck.model.machine import OtherEnvironment, Source
 from envcheck.model.records import dataclass
 
 COMPATIBLE = "compatible"
