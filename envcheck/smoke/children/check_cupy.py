@@ -1,9 +1,8 @@
 """CuPy: its GPUs; where it finds none it says so in its own words, and computes nothing."""
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
-from smoke_engine import SkippedError
 from smoke_numbers import LEFT, RIGHT, random_factors
 
 if TYPE_CHECKING:
@@ -16,6 +15,12 @@ class Engine(Base):
     """CuPy."""
 
     name, title = "cupy", "CuPy"
+    lacks: ClassVar[Dict[str, str]] = {
+        "convolve": NO_LAYERS,
+        "reduce": "CuPy's wheel has no NCCL",
+        "gradients": NO_LAYERS,
+        "train": NO_LAYERS,
+    }
 
     def load(self) -> Any:
         """Import CuPy."""
@@ -68,10 +73,6 @@ class Engine(Base):
         found = self._product(device, left, right)
         return found.get(), place_of(found)
 
-    def convolve(self, _device: str, _image: Any) -> Tuple[List[float], str]:
-        """Say why no convolution is asked for."""
-        raise SkippedError(NO_LAYERS)
-
     def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
         """Compile a kernel of several operations by NVRTC."""
         with self._cupy.cuda.Device(number_of(device)):
@@ -97,14 +98,6 @@ class Engine(Base):
             place_of(found),
             " (%s)" % ("directly" if direct else "through the host's memory"),
         )
-
-    def reduce(self, _targets: List[str]) -> Tuple[List[float], str]:
-        """Say why no sum over all devices is asked for."""
-        raise SkippedError("CuPy's wheel has no NCCL")
-
-    def gradients(self, _rows: Any, _targets: List[str]) -> Tuple[List[List[float]], List[float]]:
-        """Say why no gradient is asked for."""
-        raise SkippedError(NO_LAYERS)
 
     def _finished(self, device: str, action: Callable[[], Any]) -> Callable[[], Any]:
         def whole() -> None:
@@ -132,10 +125,6 @@ class Engine(Base):
         with self._cupy.cuda.Device(number_of(device)):
             there = self._cupy.ones(size, "uint8")
         return self._finished(device, there.copy)
-
-    def train(self, _device: str) -> Callable[[], Any]:
-        """Say why no training step is measured."""
-        raise SkippedError(NO_LAYERS)
 
 
 def number_of(device: str) -> int:

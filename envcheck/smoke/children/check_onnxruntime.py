@@ -7,7 +7,7 @@ other package is needed. Where a node ran, a session's own profile tells.
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
 from smoke_engine import SkippedError
@@ -27,6 +27,11 @@ class Engine(Base):
     """ONNX Runtime."""
 
     name, title = "onnxruntime", "ONNX Runtime"
+    lacks: ClassVar[Dict[str, str]] = {
+        "reduce": "ONNX Runtime adds nothing up between devices",
+        "gradients": NO_GRADIENTS,
+        "train": NO_GRADIENTS,
+    }
 
     def load(self) -> Any:
         """Import ONNX Runtime."""
@@ -120,14 +125,6 @@ class Engine(Base):
         found = self._ort.OrtValue.ortvalue_from_numpy(held, *on(target))
         return found.numpy().tolist(), target, " (through the host's memory)"
 
-    def reduce(self, _targets: List[str]) -> Tuple[List[float], str]:
-        """Say why no sum over all devices is asked for."""
-        raise SkippedError("ONNX Runtime adds nothing up between devices")
-
-    def gradients(self, _rows: Any, _targets: List[str]) -> Tuple[List[List[float]], List[float]]:
-        """Say why no gradient is asked for."""
-        raise SkippedError(NO_GRADIENTS)
-
     def _bound(self, model: bytes, device: str, fed: Dict[str, Any]) -> Callable[[], Any]:
         opened = session(self._ort, model, device)
         binding = opened.io_binding()
@@ -168,10 +165,6 @@ class Engine(Base):
         outputs = [encode_value("c", "uint8", [size])]
         model = encode_model([encode_node("Identity", "a", "c")], inputs, outputs)
         return self._bound(model, device, {"a": np.ones(size, "uint8")})
-
-    def train(self, _device: str) -> Callable[[], Any]:
-        """Say why no training step is measured."""
-        raise SkippedError(NO_GRADIENTS)
 
 
 def on(device: str) -> Tuple[str, int]:

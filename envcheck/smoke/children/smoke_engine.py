@@ -4,7 +4,7 @@ The steps of the quick level, and the methods that a test defines.
 """
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Tuple
 
 import smoke_card as card
 import smoke_full
@@ -35,6 +35,13 @@ class Engine:
     name, title = "", ""
     refusals: Any = (RuntimeError,)  # what it raises for a device that is not there
     precisions: Tuple[str, ...] = ("float32", "float16")  # that a benchmark measures
+    lacks: ClassVar[Dict[str, str]] = {}  # what it is not asked for -> why
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why there is no such method."""
+        if name in self.lacks:
+            raise SkippedError(self.lacks[name])
+        raise AttributeError(name)
 
     def before_import(self, report: "Report") -> None:
         """Set the environment, and note the card's free memory where it is compared."""
