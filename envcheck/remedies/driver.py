@@ -11,7 +11,6 @@ from envcheck.actions import (
     APT,
     DNF,
     Action,
-    BuildModules,
     InstallSystemPackages,
     LoadModule,
     RemoveSystemPackages,
@@ -33,7 +32,6 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.driver import (
-    BuildDriver,
     CreateDeviceNode,
     InstallDriver,
     InstallKernelModule,
@@ -45,7 +43,6 @@ from envcheck.model.fixes.driver import (
     RemoveDriverFromWsl,
     RemoveForwardCompatibility,
     ReplaceNouveau,
-    SignModule,
     StartFabricManager,
 )
 from envcheck.remedies import writes
@@ -75,9 +72,6 @@ _LIST_DEVICES = Show(
     "no output means no GPU; on a cluster, request one (--gres=gpu:1)",
     systems=(LINUX,),
 )
-_MOK = "the firmware's key list (MOK)"
-# DKMS signs with it
-_MOK_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}
 
 
 @writes(InstallDriver)
@@ -132,26 +126,6 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
     return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
 
 
-@writes(BuildDriver)
-def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
-    """Build the kernel module with the headers of the running kernel."""
-    kernel = situation.facts.host.kernel_release.value or ""
-    headers = {
-        UBUNTU: (APT, f"linux-headers-{kernel}"),
-        DEBIAN: (APT, f"linux-headers-{kernel}"),
-        FEDORA: (DNF, f"kernel-devel-{kernel}"),
-        RHEL: (DNF, f"kernel-devel-{kernel}"),
-    }
-    steps: list[Action] = [
-        BuildModules(sudo=situation.sudo, purpose="build the module for the running kernel"),
-        LoadModule("nvidia", situation.sudo),
-    ]
-    if situation.distribution in headers and re.fullmatch(r"[\w.+~-]+", kernel):
-        manager, name = headers[situation.distribution]
-        steps.insert(0, install_packages(situation, manager, (name,), "the kernel's headers"))
-    return Remedy("Build the driver's module for the running kernel, then load it.", tuple(steps))
-
-
 @writes(InstallKernelModule)
 def install_other_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
     """Install the driver with the kernel modules of a kind: open, proprietary."""
@@ -193,45 +167,6 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
         tuple(others),
-    )
-
-
-@writes(SignModule)
-def sign_module(situation: Situation, _: SignModule) -> Remedy:
-    """Make Secure Boot accept the driver's module."""
-    key = _MOK_KEYS.get(situation.distribution)
-    enroll_purpose = "choose a password; the blue screen at the next restart asks for it"
-    if key:
-        build = BuildModules(force=True, sudo=situation.sudo, purpose="build and sign the module")
-        steps: tuple[Action, ...] = (build, _enroll_key(situation, key, enroll_purpose))
-    elif situation.is_distribution_known:
-        steps = ()
-    else:
-        state = Show(
-            ("mokutil", "--sb-state"), "'SecureBoot enabled': the module needs a signature",
-            systems=(LINUX,),
-        )  # fmt: skip
-        other = (
-            "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
-        )
-        steps = (state, _enroll_key(situation, _MOK_KEYS[UBUNTU], other))
-    alternative = Alternative("Turn Secure Boot off in the firmware setup.")
-    return Remedy(
-        f"Sign the module with a key enrolled in {_MOK}, then restart.",
-        (*steps, build_reboot(situation)),
-        (alternative,),
-    )
-
-
-def _enroll_key(situation: Situation, key: str, purpose: str) -> RunCommand:
-    return RunCommand(
-        ("mokutil", "--import", key),
-        purpose,
-        SYSTEM,
-        (LINUX,),
-        situation.sudo,
-        check_argv=("sh", "-c", "mokutil --list-new | grep -q ."),
-        undo_argv=("mokutil", "--revoke-import"),
     )
 
 

@@ -363,10 +363,7 @@ def _list_parts(finding: Finding) -> set[str]:
     entry = catalogue()[finding.id]
     if UNREAD_FACTS in entry.parts:
         facts = [item.fact for item in finding.evidence]
-        return {
-            next((part for start, part in _PARTS_OF_FACTS if fact.startswith(start)), "GPU")
-            for fact in facts or [""]
-        }
+        return set(map(_part_of_fact, facts or [""]))
     return set(entry.parts) or {_PART_OF_LAYER.get(entry.layer, "GPU")}
 
 
