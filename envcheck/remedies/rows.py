@@ -44,7 +44,6 @@ from envcheck.model import (
     decode,
     field,
     list_fields,
-    replace,
 )
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere
@@ -102,40 +101,37 @@ class FamilyPackages:
     major: str = ""
 
 
-@dataclass
-class ActionRow:
-    """One action, under the name of its kind."""
+# kind of an action in a row -> its type
+_KINDS: Mapping[str, type[Any]] = {
+    "add_loader_folder": AddLoaderFolder,
+    "build_modules": BuildModules,
+    "conda": InstallCondaPackages,
+    "conda_variable": SetCondaVariable,
+    "envcheck": RunEnvcheck,
+    "environment": CreateEnvironment,
+    "install": FamilyPackages,
+    "load_module": LoadModule,
+    "packages": InstallSystemPackages,
+    "pip": InstallPackages,
+    "python": RunPython,
+    "reboot": Reboot,
+    "remove_packages": RemoveSystemPackages,
+    "rename": RenameFile,
+    "restart_service": RestartService,
+    "run": RunCommand,
+    "set": SetVariables,
+    "show": Show,
+    "show_log": ShowKernelLog,
+    "uninstall": UninstallPackages,
+    "unload_modules": UnloadModules,
+    "unset": UnsetVariable,
+}
 
-    add_loader_folder: AddLoaderFolder | None = None
-    build_modules: BuildModules | None = None
-    conda: InstallCondaPackages | None = None
-    conda_variable: SetCondaVariable | None = None
-    envcheck: RunEnvcheck | None = None
-    environment: CreateEnvironment | None = None
-    install: FamilyPackages | None = None
-    load_module: LoadModule | None = None
-    packages: InstallSystemPackages | None = None
-    pip: InstallPackages | None = None
-    python: RunPython | None = None
-    reboot: Reboot | None = None
-    remove_packages: RemoveSystemPackages | None = None
-    rename: RenameFile | None = None
-    restart_service: RestartService | None = None
-    run: RunCommand | None = None
-    set: SetVariables | None = None
-    show: Show | None = None
-    show_log: ShowKernelLog | None = None
-    uninstall: UninstallPackages | None = None
-    unload_modules: UnloadModules | None = None
-    unset: UnsetVariable | None = None
 
-    @property
-    def action(self) -> Action:
-        """Return the action; values stand in it as {names}."""
-        action_found: Action = next(
-            filter(None, (getattr(self, name) for name in list_fields(self)))
-        )
-        return action_found
+def make_action(row: Mapping[str, Any]) -> Any:
+    """Make the action of a row, or its FamilyPackages; values may stand in it as {names}."""
+    ((kind, cells),) = row.items()
+    return decode(_KINDS[kind], cells)
 
 
 @dataclass
@@ -143,7 +139,7 @@ class AlternativeRow:
     """Another way than the remedy's own."""
 
     summary: str
-    actions: tuple[ActionRow, ...] = ()
+    actions: tuple[Mapping[str, Any], ...] = ()  # each under the name of its kind
 
 
 @dataclass
@@ -156,7 +152,7 @@ class RemedyRow:
     # what must hold of the machine: windows, conda, compiling, a framework
     when: tuple[str, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)  # value -> pattern that it holds
-    actions: tuple[ActionRow, ...] = ()
+    actions: tuple[Mapping[str, Any], ...] = ()  # each under the name of its kind
     alternatives: tuple[AlternativeRow, ...] = ()
 
     @property
@@ -291,46 +287,38 @@ class _Filler:
         self._values, self._situation = values, situation
 
     def actions(
-        self, rows: Iterable[ActionRow]
+        self, rows: Iterable[Mapping[str, Any]]
     ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
         """Make the actions; a package manager's come with those of other distributions."""
         actions_found: list[Action] = []
         elsewhere: list[Alternative] = []
-        for row in rows:
-            if row.install is not None:
-                values = {"major": row.install.major} if row.install.major else {}
-                steps, others = install_anywhere(
-                    self._situation, row.install.what, row.install.purpose, **values
-                )
+        for filled in filter(None, map(self._filled, rows)):
+            made = make_action(filled)
+            if isinstance(made, FamilyPackages):
+                values = {"major": made.major} if made.major else {}
+                steps, others = install_anywhere(self._situation, made.what, made.purpose, **values)
                 actions_found += steps
                 elsewhere += others
-            elif (action := self._filled(row.action)) is not None:
-                actions_found.append(action)
+            else:
+                actions_found.append(made if self._situation.sudo else made.without_sudo())
         return tuple(actions_found), tuple(elsewhere)
 
     def _filled(self, value: Any) -> Any:
         """Fill every text within a value; None where one has no value."""
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, tuple):
-            items = [self._filled(item) for item in value]
-            if None in items:
+        if isinstance(value, Mapping):
+            cells = {name: self._filled(item) for name, item in value.items()}
+            return None if None in cells.values() else cells
+        if not isinstance(value, list):
+            return value
+        words: list[Any] = []
+        for item in value:
+            filled = self._filled(item)
+            if filled is None:
                 return None
-            return tuple(
-                part
-                for source, item in zip(value, items)
-                for part in (item.split() if source == _LIST_PLACEHOLDER else (item,))
-            )
-        if isinstance(value, Action):
-            return self._fill_action(value)
-        return value
-
-    def _fill_action(self, action: Action) -> Action | None:
-        cells = {name: self._filled(getattr(action, name)) for name in list_fields(action)}
-        if None in cells.values():
-            return None
-        filled: Action = replace(action, **cells)
-        return filled if self._situation.sudo else filled.without_sudo()
+            words += filled.split() if item == _LIST_PLACEHOLDER else (filled,)
+        return words
 
     def text(self, text: str) -> str | None:
         """Put values into a text; None where one is missing."""
@@ -349,9 +337,9 @@ def _list_texts(value: Any) -> Iterator[str]:
     """Yield every text within a row."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, tuple):
-        for item in value:
+    elif isinstance(value, (tuple, list, Mapping)):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _list_texts(item)
-    elif list_fields(value):
+    else:
         for name in list_fields(value):
             yield from _list_texts(getattr(value, name))

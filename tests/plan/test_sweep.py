@@ -21,7 +21,7 @@ from envcheck.model.fixes.driver import (
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
 from envcheck.remedies.compilers import install_visual_studio
-from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding
+from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding, make_action
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler, install_driver
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
@@ -134,7 +134,8 @@ def test_no_remedy_takes_another_way_for_a_step() -> None:
 
 def actions_of(row: RemedyRow | AlternativeRow) -> list[Action]:
     """List the actions of a row, with the names of its values in place of them; packages of the system left out."""
-    return [item.action for item in row.actions if item.install is None]
+    made = map(make_action, row.actions)
+    return [action for action in made if isinstance(action, Action)]
 
 
 def test_a_restart_comes_last_of_what_it_is_for() -> None:
