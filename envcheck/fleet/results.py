@@ -154,12 +154,12 @@ def read_file(path: Path) -> bytes | Failure:
     return Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB")
 
 
-def parse_file(data: bytes) -> Snapshot | Failure:
-    """Decode the content of a host's file."""
+def parse_file(data: str | bytes, name: str = "file") -> Snapshot | Failure:
+    """Decode the content of a host's file, or its answer."""
     try:
         return parse_answer(json.loads(data))
     except (ValueError, RecursionError) as error:
-        return Failure(BROKEN, f"its file is not JSON: {str(error)[:200]}")
+        return Failure(BROKEN, f"its {name} is not JSON: {str(error)[:200]}")
 
 
 def _read(path: Path) -> Snapshot | Failure:
@@ -217,12 +217,7 @@ def find_answer(output: str, words: str) -> Snapshot | Failure:
     """
     lines = [line for line in output.splitlines() if MARK in line]  # login scripts print before it
     answer = lines[-1].split(MARK, 1)[1] if lines else ""
-    if not answer:
-        return classify_failure(words)
-    try:
-        return parse_answer(json.loads(answer))
-    except (ValueError, RecursionError) as error:
-        return Failure(BROKEN, f"its answer is not JSON: {str(error)[:200]}")
+    return parse_file(answer, "answer") if answer else classify_failure(words)
 
 
 # The kinds of failures by the words of Ansible, OpenSSH, sudo, Slurm and the shell; the first that
