@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from envcheck import rules
-from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
+from envcheck.actions import Action, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.claim_values import (
     ClaimValues,
@@ -187,22 +187,16 @@ def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
 
     What the root explains is linked to it, the rest is a warning beside it.
     """
-    if claim is root:
-        severity = ERROR if claim.severity == ERROR else WARNING
-        return Finding(
-            claim.id, INCOMPATIBLE, severity, claim.message, _quote_events(claim.events), fix
-        )
-    cause = root.id if is_consequence(claim, root) else None
-    beside = WARNING if root.severity == ERROR else NOTE  # never above the root
-    return Finding(
-        claim.id,
-        INCOMPATIBLE,
-        beside,
-        claim.message,
-        _quote_events(claim.events),
-        fix,
-        caused_by=cause,
-    )
+    severity, cause = WARNING, None
+    if claim is not root:
+        if is_consequence(claim, root):
+            cause = root.id
+        if root.severity != ERROR:
+            severity = NOTE  # never above the root
+    elif claim.severity == ERROR:
+        severity = ERROR
+    quoted = _quote_events(claim.events)
+    return Finding(claim.id, INCOMPATIBLE, severity, claim.message, quoted, fix, caused_by=cause)
 
 
 def build_rival_findings(log: Log, root: Claim, known: set[str]) -> tuple[Finding, ...]:
@@ -248,45 +242,37 @@ class Machine:
 
     def claims(self, log_claims: Sequence[Claim]) -> Iterator[Claim]:
         """Weigh what the rules found by how well it explains what the log says."""
-        strongest = max(log_claims, key=lambda claim: claim.strength, default=None)
+        strongest = max(log_claims, key=lambda claim: claim.strength, default=_NO_CLAIM)
         for item in self.findings:
             if item.severity != ERROR and self.is_healthy:
                 continue  # the program went on
-            is_shown = (
-                strongest is not None and strongest.id == item.id and strongest.severity == ERROR
-            )
-            severity = ERROR if is_shown else item.severity
-            yield Claim(
-                item.id, self._strength(item, log_claims, strongest), item.message, (), severity
-            )
+            severity = item.severity
+            if strongest.id == item.id and strongest.severity == ERROR:
+                severity = ERROR
+            strength = self._strength(item, log_claims, strongest)
+            yield Claim(item.id, strength, item.message, (), severity)
 
-    def _strength(
-        self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None
-    ) -> Strength:
+    def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim) -> Strength:
         explained_ids = {*catalogue()[item.id].explains, item.id}
-        is_open = self.is_refused and not any(claim.id in REFUSALS for claim in log_claims)
-        if is_open and item.severity == ERROR and item.id in REFUSALS:
+        is_error, is_same = item.severity == ERROR, item.id == strongest.id
+        is_refusal = self.is_refused and item.id in REFUSALS
+        if is_error and is_refusal and not any(claim.id in REFUSALS for claim in log_claims):
             return Strength.REFUSED_PART
-        if (
-            strongest is not None
-            and item.id != strongest.id
-            and strongest.strength >= Strength.NAMED_PLACE
-            and not self.is_from_snapshot
-        ):
+        is_decided = strongest.strength >= Strength.NAMED_PLACE and not self.is_from_snapshot
+        if not is_same and is_decided:
             return Strength.UNSUPPORTED
-        if (
-            strongest is not None
-            and strongest.id in explained_ids
-            and (item.severity == ERROR or item.id == strongest.id)
-        ):
+        if strongest.id in explained_ids and (is_error or is_same):
             return Strength.FINAL
-        if item.severity != ERROR or item.caused_by:
-            is_quiet = strongest is None or strongest.strength < Strength.UNUSED_GPU
-            return Strength.UNUSED_GPU if is_quiet else Strength.UNSUPPORTED
-        if any(claim.id in explained_ids or item.id in claim.rivals for claim in log_claims):
+        weak = Strength.PROBABLE
+        limit = Strength.DECIDED
+        if not is_error or item.caused_by:
+            weak, limit = Strength.UNUSED_GPU, Strength.UNUSED_GPU
+        elif any(claim.id in explained_ids or item.id in claim.rivals for claim in log_claims):
             return Strength.NOT_FOUND
-        is_decided = strongest is not None and strongest.strength >= Strength.DECIDED
-        return Strength.UNSUPPORTED if is_decided else Strength.PROBABLE
+        return weak if strongest.strength < limit else Strength.UNSUPPORTED
+
+
+_NO_CLAIM = Claim("", Strength.UNSUPPORTED, "")
 
 
 def judge_machine(log: Log, target: Target | None = None) -> Machine:
@@ -308,25 +294,8 @@ _REASONS = (
     python_claims,
 )  # fmt: skip
 _CRASHES = (
-    "segfault",
-    "aborted",
-    "tf-native-failed",
-    "ninja-failed",
-    "dnn-library-not-found",
+    "segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found",
     "python-traceback",
-)
-# What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without
-# anything being wrong.
-_NORMAL_WITHOUT_GPU = (
-    "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing",
-    "driver-not-in-container", "visible-devices-hidden", "framework-cuda-extra-missing",
-    "driver-device-nodes", "toolkit-wrong-version",
-)  # fmt: skip
-# Findings that are wrong where something ran on a GPU.
-_REFUTED_ON_GPU = ("driver-missing", "framework-cpu-build", "gpu-absent", "platform-no-gpu-wheel")
-_GPU_UNUSED = (
-    *_NORMAL_WITHOUT_GPU, "cuda-wheel-not-found", "driver-wsl", "framework-cpu-build", "gpu-absent",
-    "platform-no-gpu-wheel", "toolkit-path-conflict",
 )  # fmt: skip
 
 
@@ -344,68 +313,69 @@ def judge_log(
     `ending` says how the log ends; leave it out if the program is known to have failed.
     """
     log = Log(events, matrix, facts, ending.lines)
-    machine = judge_machine(log, target)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
     claims = [_with_cause_there(log, claim, ending) for claim in claims]
-    machine = _leave_out_other_packages(log, machine, claims)
+    machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
     expects_gpu = _expects_gpu(log, claims, target, ending)
     excused: list[Claim] = []
-    remaining: list[Claim] = []
+    standing: list[Claim] = []
     for claim in claims:
-        is_excused = _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu)
-        (excused if is_excused else remaining).append(claim)
-    remaining = list(_weigh_what_failed_last(remaining, ending))
-    if expects_gpu or log.is_healthy:
-        unused = []
-    else:
-        unused = [claim for claim in excused if is_remark(claim)]
-    noise = tuple(
-        dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events)))
-    )
+        if _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu):
+            excused.append(claim)
+        else:
+            standing.append(claim)
     # with facts, the rules know themselves whether a GPU is meant
     judges_gpu = expects_gpu or log.has_facts
-    by_rules = [
-        claim for claim in machine.claims(claims) if judges_gpu or claim.id not in _GPU_UNUSED
-    ]
-    ordered = rank_claims((*remaining, *by_rules))
+    by_rules = [claim for claim in machine.claims(claims) if judges_gpu or not _is_unused(claim)]
+    ordered = rank_claims((*_weigh_what_failed_last(standing, ending), *by_rules))
     if find_root(ordered) is None:
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
-    notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
-    notes += _build_unused_note(rank_claims(unused))
-    if root is None:
-        symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
-        if unused:
-            harmless = _UNUSED_HEADLINE
-        elif noise or log.is_healthy:
-            harmless = _HARMLESS
-        else:
-            harmless = ""
-        return replace(
-            _report_without_cause(log, ordered, notes, symptoms, harmless), system=log.os
-        )
+    unused = () if expects_gpu or log.is_healthy else rank_claims(filter(is_remark, excused))
+    noise = _list_noise(log, excused)
+    notes = [
+        *(_build_noise_note(noise) or _build_healthy_note(log)),
+        *_build_remedy_note(log),
+        *_build_unused_note(unused),
+    ]
+    if root is not None:
+        return _report_cause(log, machine, root, ordered, notes=notes, clash=ending.clash)
+    harmless = ""
+    if unused:
+        harmless = _UNUSED_HEADLINE
+    elif noise or log.is_healthy:
+        harmless = _HARMLESS
+    symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
+    return _report_without_cause(log, ordered, notes, symptoms, harmless)
+
+
+def _report_cause(
+    log: Log,
+    machine: Machine,
+    root: Claim,
+    ordered: Iterable[Claim],
+    *,
+    notes: list[Finding],
+    clash: Clash | None,
+) -> Report:
+    """Report the root cause, what else was found, and what fits the root's lines as well."""
     findings = [
-        _build_joined_finding(log, machine, claim, root)
+        _name_clash(log, _build_joined_finding(log, machine, claim, root), clash)
         for claim in ordered
         if not is_second_reading(claim, root)
     ]
-    if ending.clash is not None:
-        findings = [_name_clash(log, item, ending.clash) for item in findings]
-    finding_ids = {finding.id for finding in findings}
-    ranked = rank_findings([*findings, *build_rival_findings(log, root, finding_ids), *notes])
-    verdict, headline = INCOMPATIBLE, f"{shorten_message(_find(ranked, root.id))}."
+    known = {finding.id for finding in findings}
+    ranked = rank_findings([*findings, *build_rival_findings(log, root, known), *notes])
+    cause = next(item for item in ranked if item.id == root.id)
+    verdict, headline = INCOMPATIBLE, f"{shorten_message(cause)}."
     if root.id == "program-error":
         verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
     return with_steps(Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system))
 
 
-def _find(findings: tuple[Finding, ...], finding_id: str) -> Finding:
-    return next(item for item in findings if item.id == finding_id)
-
-
-def _name_clash(log: Log, finding: Finding, clash: Clash) -> Finding:
+def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
     """Name the two requirements of which a resolver told, and the releases that fit."""
-    if finding.id != "dependency-conflict":
+    if clash is None or finding.id != "dependency-conflict":
         return finding
     releases = find_fitting_releases(clash, log.matrix)
     fix = clash.remedy
@@ -433,7 +403,7 @@ def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterato
     if stated is None or not is_last(stated.number) or _is_known_line(log, stated.number):
         return
     for claim in judge_stated(stated, log, ending.file):
-        if expects_gpu or claim.id not in _GPU_UNUSED or is_exception(stated.text):
+        if expects_gpu or not _is_unused(claim) or is_exception(stated.text):
             yield claim
 
 
@@ -466,14 +436,11 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
     values, situation = ClaimValues(log, claim), build_situation(log, claim)
     cure = build_cure(values)
-    finding = build_finding(claim, root, remedy_of_message(claim.id, values, cure, situation))
+    fix = remedy_of_message(claim.id, values, cure, situation)
+    finding: Finding = replace(build_finding(claim, root, fix), cure=cure)
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
-        return replace(finding, cure=cure)
-    if _installs_framework(rule_finding.fix, log.matrix):
-        plan_command = situation.plan_command(values.framework)
-    else:
-        plan_command = ()
+        return finding
     rule_fix = rule_finding.fix
     if machine.is_from_snapshot:
         cure = rule_finding.cure
@@ -481,10 +448,15 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
         cure = _complete_cure(rule_finding.cure, cure)
     if cure is not None and cure != rule_finding.cure:
         rule_fix = write_fix(cure, situation) or rule_fix
-    fix = _merge_remedies(rule_fix, finding.fix, plan_command, is_measured=machine.is_from_snapshot)
+    merged = _merge_remedies(
+        rule_fix,
+        fix,
+        situation.plan_command(values.framework),
+        is_measured=machine.is_from_snapshot,
+    )
     evidence = (*finding.evidence, *rule_finding.evidence)
     joined: Finding = replace(
-        finding, evidence=evidence, fix=fix, cure=cure, about=rule_finding.about
+        finding, evidence=evidence, fix=merged, cure=cure, about=rule_finding.about
     )
     return joined
 
@@ -500,14 +472,6 @@ def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
     }
     completed: Fix = replace(cure, **more)
     return completed
-
-
-def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
-    actions = fix.actions if fix else ()
-    texts = (
-        text for item in actions if isinstance(item, InstallPackages) for text in item.requirements
-    )
-    return any(matrix.framework_of(name_of(text)) for text in texts)
 
 
 def _merge_remedies(
@@ -526,25 +490,23 @@ def _merge_remedies(
     """
     if rule_fix is None or log_fix is None:
         return rule_fix or log_fix
-    plans = [item for item in (*log_fix.actions, *plan_command) if isinstance(item, RunEnvcheck)]
-    known = {
-        *rule_fix.actions,
-        *(item for alternative in rule_fix.alternatives for item in alternative.actions),
-    }
-    new_plans = [item for item in plans if item.plans_framework and item not in known]
-    summaries = {rule_fix.summary, *(way.summary for way in rule_fix.alternatives)}
-    others = () if is_measured else log_fix.alternatives
-    alternatives = [way for way in others if way.actions and way.summary not in summaries]
-    if new_plans:
-        alternatives.append(
-            Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1]))
-        )
-    steps = tuple(item for item in log_fix.actions if item not in plans)
-    if not rule_fix.actions and steps:
-        alternatives.insert(0, Alternative(log_fix.summary, steps))
-    if alternatives:
-        return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives))
-    return rule_fix
+    ways: list[Remedy | Alternative] = [rule_fix, *rule_fix.alternatives]
+    known = [action for way in ways for action in way.actions]
+    summaries = [way.summary for way in ways]
+    more: list[Alternative] = []
+    steps = tuple(item for item in log_fix.actions if not isinstance(item, RunEnvcheck))
+    if steps and not rule_fix.actions:
+        more.append(Alternative(log_fix.summary, steps))
+    if not is_measured:
+        more += [
+            way for way in log_fix.alternatives if way.actions and way.summary not in summaries
+        ]
+    for item in (*log_fix.actions, *plan_command):
+        if isinstance(item, RunEnvcheck) and item.plans_framework and item not in known:
+            more.append(Alternative("Plan for the machine that the log describes.", (item,)))
+            break
+    merged: Remedy = replace(rule_fix, alternatives=(*rule_fix.alternatives, *more))
+    return merged
 
 
 _UNUSED = "No GPU is used"
@@ -553,84 +515,61 @@ _HARMLESS = "Every message that envcheck knows in this log is harmless."
 
 
 def _report_without_cause(
-    log: Log, claims: tuple[Claim, ...], notes: list[Finding], unclear: list[Event], headline: str
+    log: Log, claims: Sequence[Claim], notes: list[Finding], unclear: list[Event], headline: str
 ) -> Report:
     """Report the failures without a cause.
 
     If there are none, that all is well, for which `headline` says why.
     """
-    symptoms = [
-        Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events))
-        for claim in claims
-    ]
-    unexplained = _list_unexplained_symptoms(unclear)
-    if symptoms or unexplained:
-        return Report(
-            UNDETERMINED,
-            "gpu",
-            "The log shows a failure, but not its cause.",
-            (*symptoms, *unexplained, *notes),
-            (),
-        )
-    if headline:
-        return Report(COMPATIBLE, "gpu", headline, tuple(notes), ())
+    findings = list(notes)
+    known = signatures_by_name()
+    if unclear:
+        meanings = [
+            fill_message(known[item.signature].meaning, item.values) or item.text
+            for item in unclear
+        ]
+        message = f"{' '.join(dict.fromkeys(meanings))} The log does not show the cause."
+        findings.insert(0, _build_symptom(message, unclear))
+    findings[:0] = [_build_symptom(claim.message, claim.events) for claim in claims]
+    verdict = COMPATIBLE
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
-    if harmless:
-        message = "Nothing in this log reports a failure."
-        note = Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(harmless))
-        return Report(COMPATIBLE, "gpu", message, (note, *notes), ())
-    return Report(
-        UNDETERMINED, "gpu", "This log contains no message that envcheck knows.", tuple(notes), ()
-    )
+    if claims or unclear:
+        verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
+    elif harmless and not headline:
+        headline = "Nothing in this log reports a failure."
+        findings[:0] = _build_note(NOISE, headline, harmless)
+    elif not headline:
+        verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
+    return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
+
+
+def _build_symptom(message: str, events: Iterable[Event]) -> Finding:
+    return Finding("probe-failed", UNDETERMINED, ERROR, message, _quote_events(events))
 
 
 def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Event]:
     """List the messages that show a failure without its cause, and were not survived."""
     known = signatures_by_name()
-    symptoms = [
+    remarks: set[int] = set()  # lines
+    for item in log.events if not expects_gpu else ():
+        kind = known[item.signature].without_gpu
+        if kind:
+            remarks.add(item.line)
+        if kind == "caught":
+            remarks.update(range(item.line - _TRACEBACK_LINES + 1, item.line))
+    for item in log.select("kernel-module-named"):
+        if "nvidia" not in item.text.lower():
+            remarks.add(item.line)
+    return [
         item
         for item in log.events
-        if known[item.signature].role == "symptom" and not known[item.signature].finding
+        if known[item.signature].role == "symptom"
+        and not known[item.signature].finding
+        and item.line not in remarks
+        and not ending.succeeds_after(item.last_line)
+        # a GPU that is used does not explain a crash
+        and (item.signature in _CRASHES or not log.is_healthy)
     ]
-    if not expects_gpu:
-        remarks = {item.line for item in log.events if known[item.signature].without_gpu}
-        caught = [item.line for item in log.events if known[item.signature].without_gpu == "caught"]
-        symptoms = [item for item in symptoms if item.line not in remarks]
-        symptoms = [
-            item
-            for item in symptoms
-            if not any(0 <= at - item.line < _TRACEBACK_LINES for at in caught)
-        ]
-    elsewhere = {
-        item.line for item in log.select("kernel-module-named") if "nvidia" not in item.text.lower()
-    }
-    symptoms = [
-        item
-        for item in symptoms
-        if item.line not in elsewhere and not ending.succeeds_after(item.last_line)
-    ]
-    if log.is_healthy:  # a GPU that is used does not explain a crash
-        symptoms = [item for item in symptoms if item.signature in _CRASHES]
-    return symptoms
-
-
-def _list_unexplained_symptoms(symptoms: list[Event]) -> tuple[Finding, ...]:
-    if not symptoms:
-        return ()
-    known = signatures_by_name()
-    meanings = (
-        fill_message(known[item.signature].meaning, item.values) or item.text for item in symptoms
-    )
-    message = " ".join(dict.fromkeys(meanings))
-    return (
-        Finding(
-            "probe-failed",
-            UNDETERMINED,
-            ERROR,
-            f"{message} The log does not show the cause.",
-            _quote_events(symptoms),
-        ),
-    )
 
 
 def _list_direct_claims(log: Log) -> Iterator[Claim]:
@@ -701,21 +640,24 @@ def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, endin
         return target.expect == "gpu"
     if log.facts.gpus.value is not None or "cuda" in log.library_path.lower():
         return True
-    if any(event.signature not in _INVENTORY for event, _ in log.find_captures(*_GPU_SOUGHT)):
+    sought = [event for event, _ in log.find_captures(*_GPU_SOUGHT)]
+    unused = [claim for claim in claims if _is_unused(claim) or claim.id == "device-placement"]
+    is_sought = any(event.signature not in _INVENTORY for event in sought)
+    if is_sought or not all(map(is_remark, unused)):
         return True
     known = signatures_by_name()
-    if any(
-        claim.id in (*_GPU_UNUSED, "device-placement") and not is_remark(claim) for claim in claims
-    ):
-        return True
-    remarks = [event for event in log.events if _kind_without_gpu(event) in ("remark", "caught")]
-    if any(
-        re.search(_ASKED, event.text)
-        for event in log.events
-        if known[event.signature].role == "symptom"
-    ):
-        return True
-    return any(not ending.goes_on_after(event.last_line) for event in remarks)
+    for event in log.events:
+        if known[event.signature].role == "symptom" and re.search(_ASKED, event.text):
+            return True
+        is_remark_alone = _kind_without_gpu(event) in ("remark", "caught")
+        if is_remark_alone and not ending.goes_on_after(event.last_line):
+            return True
+    return False
+
+
+def _is_unused(claim: Claim) -> bool:
+    """Return whether a claim says no more than that no GPU is used."""
+    return catalogue()[claim.id].leaves_gpu_unused
 
 
 # A line that says itself that its program goes on, or that what it names was meant to happen.
@@ -733,7 +675,7 @@ def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
     """Return whether the program continued after the messages of a claim."""
     if not expects_gpu and is_remark(claim):
         return True
-    if not claim.events or claim.id in _GPU_UNUSED:
+    if not claim.events or _is_unused(claim):
         return False
     if _went_on_quietly(claim, ending):
         return True
@@ -787,35 +729,21 @@ def _kind_without_gpu(event: Event) -> str:
     return signatures_by_name()[event.signature].without_gpu
 
 
-# What a build without CUDA leads to, beside what it says itself.
-_OF_CPU_BUILDS = (
-    "framework-cpu-build",
-    "visible-devices-hidden",
-    "framework-cuda-extra-missing",
-    "device-placement",
-)
-
-
 def _weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
     """Weaken what is installed only, or was survived, where something else failed."""
-    facts = [
-        claim
-        for claim in claims
-        if {_kind_without_gpu(event) for event in claim.events} == {"fact"}
-    ]
     past = [
         claim
         for claim in claims
         if all(ending.succeeds_after(event.last_line) for event in claim.events)
+        or {_kind_without_gpu(event) for event in claim.events} == {"fact"}
     ]
-    failed = [claim for claim in claims if claim not in (*facts, *past) and not is_remark(claim)]
+    failed = [claim for claim in claims if claim not in past and not is_remark(claim)]
     failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
     for claim in claims:
-        is_past = claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}
-        is_weak = is_past or (claim in facts and not failed_ids <= set(_OF_CPU_BUILDS))
-        yield (
-            replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU)) if is_weak else claim
-        )
+        weighed = claim
+        if claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}:
+            weighed = replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU))
+        yield weighed
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:
@@ -825,17 +753,16 @@ def _is_excused(log: Log, claim: Claim) -> bool:
     ):
         # it is another driver's module that fails
         return claim.id in ("driver-missing", "driver-secure-boot")
-    if log.computes_on_gpu and claim.id in _REFUTED_ON_GPU:
-        return not any(_is_exception(event) or " -> " in event.text for event in claim.events)
+    ends = any(map(_is_exception, claim.events))
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.strength < Strength.LIKELY
-    if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
-        return False  # one program uses the GPU, this one ended over what it says
-    return (
-        is_normal_without_gpu(log)
-        and claim.id in _NORMAL_WITHOUT_GPU
-        and claim.strength < Strength.LIKELY
-    )
+    if not _is_unused(claim):
+        return False
+    if log.computes_on_gpu and not any(" -> " in event.text for event in claim.events):
+        return not ends
+    # one program uses the GPU, and another one ended over what it says
+    is_other = log.is_healthy and not log.has_no_gpu and ends
+    return is_normal_without_gpu(log) and not is_other and claim.strength < Strength.LIKELY
 
 
 def _is_exception(event: Event) -> bool:
@@ -844,23 +771,14 @@ def _is_exception(event: Event) -> bool:
     return re.match(pattern, event.text) is not None
 
 
-def _list_noise(log: Log) -> tuple[Event, ...]:
-    known = signatures_by_name()
-    return (
-        *(event for event in log.events if known[event.signature].role == "noise"),
-        *log.harmless_events,
-    )
+def _list_noise(log: Log, excused: Iterable[Claim]) -> tuple[Event, ...]:
+    events = (event for claim in excused for event in claim.events)
+    return tuple(dict.fromkeys((*_select_role(log.events, "noise"), *log.harmless_events, *events)))
 
 
-def _build_noise_note(events: tuple[Event, ...]) -> list[Finding]:
-    if not events:
-        return []
-    known = signatures_by_name()
-    meanings = dict.fromkeys(
-        known[event.signature].meaning for event in events if known[event.signature].role == "noise"
-    )
-    message = "These lines are normal and harmless. " + " ".join(meanings)
-    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _quote_events(events))]
+def _build_noise_note(events: Sequence[Event]) -> list[Finding]:
+    message = f"These lines are normal and harmless. {_join_meanings(events, 'noise')}"
+    return _build_note(NOISE, message.strip(), events)
 
 
 def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:
@@ -868,30 +786,32 @@ def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:
     if not claims:
         return []
     message = f"{_UNUSED}: {claims[0].message} If one is meant, add --expect gpu."
-    return [Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(claims[0].events))]
+    return _build_note(NOISE, message, claims[0].events)
 
 
 def _build_healthy_note(log: Log) -> list[Finding]:
-    known = signatures_by_name()
-    events = tuple(event for event in log.events if known[event.signature].role == "healthy")
-    if not events:
-        return []
-    return [
-        Finding(
-            NOISE,
-            COMPATIBLE,
-            NOTE,
-            "The log shows a framework that uses a GPU.",
-            _quote_events(events),
-        )
-    ]
+    message = "The log shows a framework that uses a GPU."
+    return _build_note(NOISE, message, _select_role(log.events, "healthy"))
 
 
 def _build_remedy_note(log: Log) -> list[Finding]:
+    events = _select_role(log.events, "remedy")
+    message = f"Do not follow the fix that the log suggests. {_join_meanings(events, 'remedy')}"
+    return _build_note("toolkit-path-conflict", message, events)
+
+
+def _build_note(finding_id: str, message: str, events: Sequence[Event]) -> list[Finding]:
+    """Make a note of the lines that say something; of none, no note."""
+    note = Finding(finding_id, COMPATIBLE, NOTE, message, _quote_events(events))
+    return [note] if events else []
+
+
+def _select_role(events: Iterable[Event], role: str) -> tuple[Event, ...]:
     known = signatures_by_name()
-    events = [event for event in log.events if known[event.signature].role == "remedy"]
-    if not events:
-        return []
-    meanings = " ".join(dict.fromkeys(known[event.signature].meaning for event in events))
-    message = f"Do not follow the fix that the log suggests. {meanings}"
-    return [Finding("toolkit-path-conflict", COMPATIBLE, NOTE, message, _quote_events(events))]
+    return tuple(event for event in events if known[event.signature].role == role)
+
+
+def _join_meanings(events: Iterable[Event], role: str) -> str:
+    known = signatures_by_name()
+    meanings = (known[event.signature].meaning for event in _select_role(events, role))
+    return " ".join(dict.fromkeys(meanings))

@@ -404,6 +404,11 @@ class Log:
         return (match[1] or f"3.{match[2]}") if match else ""
 
     @cached_property
+    def pip(self) -> str:
+        """Return the release of pip; "" unknown."""
+        return self.facts.python.pip_version.value or self.first_value("pip")
+
+    @cached_property
     def cudas(self) -> tuple[str, ...]:
         """List the CUDA Toolkit lines that are installed as far as told: 11.2."""
         installs = self.facts.toolkits.installs.value or ()

@@ -115,8 +115,6 @@ def _judge_tensorflow(log: Log) -> Iterator[Claim]:
         name = "tf-without-toolkit"
         if is_moved or _uses_cuda_wheels(log, event):
             name = "tf-without-wheels"
-        if log.driver:
-            name += "-under-driver"
         yield conclude(name, event)
     for event in log.select("tf-cannot-dlopen-gpu"):
         name = _read_unnamed_library(log, event)
@@ -229,7 +227,7 @@ def _read_out_of_memory(event: Event) -> str:
         return "memory-held-by-others"
     if event.signature == "vllm-memory" and 0 <= free < total / 2:
         return "memory-held-before"
-    return "torch-oom" if event.signature.startswith("torch-oom") else "oom"
+    return "oom"
 
 
 def _judge_full_gpu(log: Log) -> Iterator[Claim]:

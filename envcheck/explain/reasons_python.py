@@ -40,8 +40,13 @@ def pip_claims(log: Log) -> Iterator[Claim]:
     for requirement, events in by_requirement.items():
         name = _read_requirement(log, requirement, events)
         newest = "".join(_list_offered(events)[-1:])
-        stated = {"requirement": requirement, "newest": newest, "python": log.python}
-        stated["label"] = log.first_value("index_label")
+        stated = {
+            "requirement": requirement,
+            "newest": newest,
+            "python": log.python,
+            "pip": log.pip,
+            "label": log.first_value("index_label"),
+        }
         if name:
             yield conclude(name, *events, **stated)
     for event in log.select("wrong-wheel-tag"):
@@ -85,9 +90,14 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
         return "index-does-not-exist"
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return "no-wheel-for-python"
+    required_pip = _find_required_pip(rows)
+    # of a known one the rules judge
+    has_glibc = bool(log.facts.host.libc_version.value or log.first_value("glibc"))
+    is_left = log.python and log.pip and required_pip and not has_glibc and log.os == "linux"
+    if is_left and not _is_older(log.pip, required_pip):
+        return "system-too-old"
     if _list_offered(events):
         return "newer-not-offered"
-    required_pip = _find_required_pip(rows)
     # pip 19.1 and newer write ERROR first; without that, this pip may be too old
     is_old_format = not any("prefix" in event.values for event in events)
     if required_pip and is_old_format and log.os != "windows" and names_release(text):

@@ -42,6 +42,8 @@ class Entry:
     # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
     parts: tuple[str, ...] = ()
     misses: str = ""  # the part of the machine whose absence it reports
+    # a program that goes on without a GPU says it, too, and nothing is wrong
+    leaves_gpu_unused: bool = False
 
 
 @dataclass
