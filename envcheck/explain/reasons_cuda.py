@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from envcheck.explain.facts import build_context
 from envcheck.explain.log import (
     FRAMEWORKS,
     Claim,
@@ -20,6 +21,7 @@ from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
+from envcheck.rules.builds import installed_builds
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
     "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",
@@ -209,11 +211,9 @@ def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
 
 def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) -> str:
     """Return the framework's CUDA, as the log states it or by its release; "" unknown."""
-    releases = ((item.name, log.release_of(item).partition("+")[0]) for item in frameworks)
-    rows = (
-        log.matrix.release(name, release, "linux_x86_64") for name, release in releases if release
-    )
-    return _torch_cuda(log) or next((row.cuda for row in rows if row and row.cuda), "")
+    names = [item.name for item in frameworks]
+    builds = (item for item in installed_builds(build_context(log)) if item.framework in names)
+    return _torch_cuda(log) or next((item.cuda.value for item in builds if item.cuda.value), "")
 
 
 def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Claim:
@@ -229,8 +229,8 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Claim:
         asks += f", which CUDA {' to '.join(dict.fromkeys((wanted[-1], wanted[0])))} holds"
     if name == "extension-asks":
         events.append(extensions[0])
-    # ONNX Runtime loads the CUDA of torch's wheels, too
-    events += log.select("onnxruntime-cuda")[:1] if name == "other-toolkit" else ()
+    if name == "other-toolkit":  # ONNX Runtime loads the CUDA of torch's wheels, too
+        events += log.select("onnxruntime-cuda")[:1]
     return conclude(name, *events, asks=asks, built=built, found=", ".join(log.cudas) or built)
 
 
@@ -315,10 +315,14 @@ def _read_component(log: Log, event: Event) -> str:
     if event.signature == "jax-component-missing":
         if component in _SOLVERS and "Is it installed" not in event.text:
             return "missing-solver"
-        return "missing-component-cudnn" if component == "cudnn" else "missing-component"
+        name = "missing-component"
+    elif log.library_path and component != "cudnn":
+        return "older-component-on-path"
+    else:
+        name = "older-component"
     if component == "cudnn":
-        return "older-component-cudnn"
-    return "older-component-on-path" if log.library_path else "older-component"
+        name += "-cudnn"
+    return name
 
 
 def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
@@ -365,8 +369,10 @@ def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
         name = "other-cudnn-loaded"
     elif loaded > required:
         name = "newer-cudnn"
+    elif pinning:
+        name = "shadowed-cudnn"
     else:
-        name = "shadowed-cudnn" if pinning else "older-cudnn"
+        name = "older-cudnn"
     return conclude(name, event, pinning=pinning, **shown)
 
 
@@ -432,30 +438,36 @@ _OF_EXTENSION = r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\
 
 def architecture_claims(log: Log) -> Iterator[Claim]:
     """Say whether the GPU is too new or too old for what runs on it."""
-    targets = _list_build_targets(log)
-    gpus, code = ", ".join(log.capabilities), ", ".join(targets)
-    for event in log.select("torch-arch-mismatch", "torch-found-gpu-cc"):
-        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
-        known = targets or log.values("cc_low")
-        is_old = _is_old(log, cc, known) or (log.has("torch-gpu-too-old") and not known)
-        name = "old-gpu-for-torch" if is_old else "new-gpu-for-torch"
-        gpu = event.values.get("gpu", "The GPU")
-        yield conclude(name, event, gpu=gpu, cc=cc, code=code)
-    for event in log.select(*_NO_CODE):
-        cuda, driver_cuda = _find_toolkit_beyond_driver(log) or ("", "")
-        name = _read_missing_code(log, event, targets, is_beyond_driver=bool(cuda))
-        yield conclude(name, event, gpus=gpus, code=code, cuda=cuda, driver_cuda=driver_cuda)
-    is_newer = targets and any(
-        not _is_old(log, cc, targets) and not _is_covered(cc, targets) for cc in log.capabilities
-    )
-    for event in log.select(*_FAILED) if is_newer else ():
-        yield conclude("new-gpu-failed", event, gpus=gpus, newest=targets[-1])
+    if log.has("torch-arch-mismatch", "torch-found-gpu-cc", *_NO_CODE, *_FAILED):
+        yield from _compare_with_build(log, _list_build_targets(log))
     for event in log.select("nvcc-unsupported-arch", "unknown-cuda-arch", "ptxas-gpu-name"):
         cc = normalize_capability(event.values.get("sm") or event.values["cc"])
         if _is_dropped(log, cc):
             yield conclude("old-gpu-for-toolkit", event, cc=cc)
         elif event.signature != "ptxas-gpu-name":
             yield conclude("new-gpu-for-toolkit", event, cc=cc)
+
+
+def _compare_with_build(log: Log, targets: list[str]) -> Iterator[Claim]:
+    """Compare the GPUs with what a build has code for."""
+    gpus, code = ", ".join(log.capabilities), ", ".join(targets)
+    for event in log.select("torch-arch-mismatch", "torch-found-gpu-cc"):
+        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
+        known = targets or log.values("cc_low")
+        name = "new-gpu-for-torch"
+        if _is_old(log, cc, known) or (log.has("torch-gpu-too-old") and not known):
+            name = "old-gpu-for-torch"
+        yield conclude(name, event, gpu=event.values.get("gpu", "The GPU"), cc=cc, code=code)
+    beyond = _find_toolkit_beyond_driver(log)
+    for event in log.select(*_NO_CODE):
+        name = _read_missing_code(log, event, targets, is_beyond_driver=bool(beyond))
+        yield conclude(name, event, gpus=gpus, code=code, **beyond)
+    is_newer = targets and any(
+        not _is_old(log, cc, targets) and not _is_covered(cc, targets) for cc in log.capabilities
+    )
+    if is_newer:
+        for event in log.select(*_FAILED):
+            yield conclude("new-gpu-failed", event, gpus=gpus, newest=targets[-1])
 
 
 def _is_old(log: Log, cc: str, targets: Sequence[str]) -> bool:
@@ -484,31 +496,22 @@ def _read_missing_code(
     return "extension-for-other-gpus"
 
 
-def _find_toolkit_beyond_driver(log: Log) -> tuple[str, str] | None:
-    """Return the only toolkit's CUDA and the driver's newer one, where no build brings any."""
+def _find_toolkit_beyond_driver(log: Log) -> dict[str, str]:
+    """Return the only toolkit's CUDA and the driver's older one, where no build brings any."""
     driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
-    if not driver_cuda or len(log.cudas) != 1 or _torch_cuda(log):
-        return None
-    if parse_number(log.cudas[0]) > parse_number(driver_cuda)[:2]:
-        return (log.cudas[0], driver_cuda)
-    return None
+    if driver_cuda and len(log.cudas) == 1 and not _torch_cuda(log):
+        cuda = log.cudas[0]
+        if parse_number(cuda) > parse_number(driver_cuda)[:2]:
+            return {"cuda": cuda, "driver_cuda": driver_cuda}
+    return {}
 
 
 def _list_build_targets(log: Log) -> list[str]:
-    """List a build's compute capabilities, by the log or the matrix, lowest first."""
-    listed = [
-        normalize_capability(item)
-        for item in log.first_value("targets").split()
-        if item.startswith("sm_")
-    ]
-    if listed:
-        return sorted(listed, key=parse_number)
-    rows = [
-        _find_compute_capabilities(log, item, name)
-        for item in FRAMEWORKS
-        for name in item.logs.packages
-    ]
-    capabilities = next((row for row in rows if row), ()) or _list_toolkit_targets(log)
+    """List the compute capabilities of a build, as the log or the rules know it, lowest first."""
+    listed = [item for item in log.first_value("targets").split() if item.startswith("sm_")]
+    builds = installed_builds(build_context(log))
+    known = (item.compute_capabilities.value or () for item in builds)
+    capabilities = tuple(listed) or next(filter(None, known), ()) or _list_toolkit_targets(log)
     return sorted({normalize_capability(item) for item in capabilities}, key=parse_number)
 
 
@@ -522,19 +525,6 @@ def _list_toolkit_targets(log: Log) -> tuple[str, ...]:
     ]
     rows = [row for row in map(log.matrix.toolkit, filter(None, versions)) if row]
     return rows[0].compute_capabilities if rows else ()
-
-
-def _find_compute_capabilities(log: Log, framework: Framework, name: str) -> tuple[str, ...]:
-    version = log.packages.get(name, "").partition("+")[0]
-    platform = "win_amd64" if log.os == "windows" else "linux_x86_64"
-    row = log.matrix.release(framework.name, version, platform) if version else None
-    label = re.search(r"\+cu(\d+)(\d)$", log.packages.get(name, ""))
-    cuda = f"{label.group(1)}.{label.group(2)}" if label else ""
-    if row is None or not cuda or (row.cuda or "").startswith(cuda):
-        return row.compute_capabilities if row else ()
-    # a build from the framework's own index holds other code than the row's
-    toolkit = log.matrix.toolkit(cuda)
-    return row.variants.get(cuda) or (toolkit.compute_capabilities if toolkit else ())
 
 
 def _is_covered(cc: str, targets: list[str]) -> bool:
