@@ -42,6 +42,7 @@ from envcheck.model.fixes.cuda_wheels import (
 )
 from envcheck.model.fixes.driver import (
     InstallDriver,
+    InstallKernelModule,
     InstallMissingDriver,
     MatchDriverParts,
     PassGpusToContainer,
@@ -146,6 +147,8 @@ _OF_SOME_INSTRUCTION = {"illegal-instruction", "trap-invalid-opcode"}
 
 
 def _serve_newer_gpu(values: ClaimValues) -> Fix:
+    if "nvrm-needs-open" in values.signatures:
+        return InstallKernelModule("open")
     capability = find_capability(values)
     row = values.log.matrix.architecture(capability)
     if row is not None and row.first_toolkit and _OF_COMPILERS & set(values.signatures):

@@ -11,6 +11,7 @@ from envcheck.actions import (
     APT,
     DNF,
     Action,
+    BuildModules,
     InstallSystemPackages,
     LoadModule,
     RemoveSystemPackages,
@@ -32,6 +33,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.driver import (
+    BuildDriver,
     CreateDeviceNode,
     InstallDriver,
     InstallKernelModule,
@@ -43,9 +45,18 @@ from envcheck.model.fixes.driver import (
     RemoveDriverFromWsl,
     RemoveForwardCompatibility,
     ReplaceNouveau,
+    SignModule,
     StartFabricManager,
 )
 from envcheck.remedies import writes
+from envcheck.remedies.driver_install import (
+    DRIVER_RELEASE,
+    build_reboot,
+    enroll_key,
+    find_system,
+    install_driver,
+    install_headers,
+)
 from envcheck.remedies.situation import (
     ARCH,
     DEBIAN,
@@ -58,13 +69,7 @@ from envcheck.remedies.situation import (
     Situation,
     find_setting,
 )
-from envcheck.remedies.system import (
-    DRIVER_RELEASE,
-    build_reboot,
-    install,
-    install_driver,
-    install_packages,
-)
+from envcheck.remedies.system import install_packages
 from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
 
 _LIST_DEVICES = Show(
@@ -72,6 +77,8 @@ _LIST_DEVICES = Show(
     "no output means no GPU; on a cluster, request one (--gres=gpu:1)",
     systems=(LINUX,),
 )
+_MOK = "the firmware's key list (MOK)"
+_UBUNTU_KEY = "/var/lib/shim-signed/mok/MOK.der"
 
 
 @writes(InstallDriver)
@@ -126,13 +133,25 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
     return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
 
 
+@writes(BuildDriver)
+def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
+    """Build the kernel module with the headers of the running kernel."""
+    steps = (
+        *install_headers(situation, find_system(situation)),
+        BuildModules(sudo=situation.sudo, purpose="build the module for the running kernel"),
+        LoadModule("nvidia", situation.sudo),
+    )
+    return Remedy("Build the driver's module for the running kernel, then load it.", steps)
+
+
 @writes(InstallKernelModule)
 def install_other_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
     """Install the driver with the kernel modules of a kind: open, proprietary."""
-    purpose = f"the driver with the {fix.kind} kernel modules, from NVIDIA's repository"
-    steps = install(situation, f"driver-{fix.kind}", purpose)
-    summary = f"Install the driver's package with the {fix.kind} kernel module, then restart."
-    return Remedy(summary, (*steps, build_reboot(situation)) if steps else ())
+    branch = major(situation.facts.driver.release.value or "")
+    same_branch = install_driver(situation, branch, exact=True, kind=fix.kind)
+    if branch and same_branch.actions:
+        return same_branch
+    return install_driver(situation, kind=fix.kind)
 
 
 @writes(ReplaceNouveau)
@@ -167,6 +186,33 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
         tuple(others),
+    )
+
+
+@writes(SignModule)
+def sign_module(situation: Situation, _: SignModule) -> Remedy:
+    """Make Secure Boot accept the driver's module."""
+    system = find_system(situation)
+    key = system.mok_key if system else ""
+    if key:
+        build = BuildModules(force=True, sudo=situation.sudo, purpose="build and sign the module")
+        steps: tuple[Action, ...] = (build, enroll_key(situation, key))
+    elif situation.is_distribution_known:
+        steps = ()
+    else:
+        state = Show(
+            ("mokutil", "--sb-state"), "'SecureBoot enabled': the module needs a signature",
+            systems=(LINUX,),
+        )  # fmt: skip
+        other = (
+            "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
+        )
+        steps = (state, enroll_key(situation, _UBUNTU_KEY, other))
+    alternative = Alternative("Turn Secure Boot off in the firmware setup.")
+    return Remedy(
+        f"Sign the module with a key enrolled in {_MOK}, then restart.",
+        (*steps, build_reboot(situation)),
+        (alternative,),
     )
 
 

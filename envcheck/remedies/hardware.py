@@ -41,8 +41,8 @@ from envcheck.model.fixes.hardware import (
 )
 from envcheck.remedies import writes
 from envcheck.remedies.driver import start_container_with_gpus, visible_container
+from envcheck.remedies.driver_install import build_reboot
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import build_reboot
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import (

@@ -200,10 +200,9 @@ def build_general_remedy(finding_id: str, values: RowValues, situation: Situatio
 
 def write_row(situation: Situation, fix: Fix) -> Remedy | None:
     """Write a fix that needs no function: its fields fill the first of its rows that fits."""
-    values = {name: str(getattr(fix, name) or "") for name in list_fields(fix)}
-    values["kernel"] = situation.facts.host.kernel_release.value or ""
+    values = tuple((name, str(getattr(fix, name) or "")) for name in list_fields(fix))
     rows = load_rows(type(fix).__name__)
-    return _fill_first(rows, RuleValues(FollowRow(values=tuple(values.items()))), situation)
+    return _fill_first(rows, RuleValues(FollowRow(values=values)), situation)
 
 
 @cache
@@ -251,13 +250,9 @@ def _matches(row: RemedyRow, values: RowValues, situation: Situation) -> bool:
 
 
 def _list_tags(values: RowValues, situation: Situation) -> set[str]:
-    """Name what a row may ask for.
-
-    The system, its distribution, the framework, conda, WSL, a container, a build of CUDA code.
-    """
+    """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
     tags = {situation.os, values.framework, "conda" if situation.has_conda else ""}
-    tags |= {"container" if situation.in_container else "", situation.distribution}
-    tags |= {"" if situation.is_distribution_known else "unknown-distribution"}
+    tags |= {"container" if situation.in_container else ""}
     tags |= {
         "wsl" if situation.facts.host.wsl_version.value else "",
         "compiling" if values.compiles else "",

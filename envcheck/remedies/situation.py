@@ -119,7 +119,12 @@ class Situation:
     @property
     def is_distribution_known(self) -> bool:
         """Return whether the Linux distribution was read or stated, whichever it is."""
-        return bool(self.facts.host.distribution_id.value)
+        return bool(self.distribution_id)
+
+    @property
+    def distribution_id(self) -> str:
+        """Return the ID of the distribution: rocky; "" unknown."""
+        return self.facts.host.distribution_id.value or ""
 
     @property
     def distribution_version(self) -> str:

@@ -9,23 +9,16 @@ import re
 from collections.abc import Iterable, Mapping
 
 from envcheck.actions import (
-    APT,
-    DNF,
     WINGET,
     Action,
     ActivateEnvironment,
     CreateEnvironment,
     InstallSystemPackages,
-    Reboot,
-    RefreshPackageLists,
-    RunCommand,
     SetVariables,
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     CONDA,
-    SYSTEM,
-    WINDOWS,
     Alternative,
     Citation,
     Remedy,
@@ -34,34 +27,15 @@ from envcheck.model import (
     replace,
 )
 from envcheck.remedies.situation import (
-    CONTAINER,
-    DEBIAN,
-    FEDORA,
-    JETSON,
-    MACOS,
-    RHEL,
-    SUSE,
-    UBUNTU,
-    WSL,
     Situation,
     install_conda_packages,
 )
-from envcheck.rules.gpu_releases import newest_branch
 
-DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _NUMBERS = re.compile(r"[\d.-]+")
 _BUILD_SHELL = (
     "in the build shell or the environment's activation script (CMake:"
     " CUDAHOSTCXX; PyTorch: also CXX)"
 )
-RESTART_WSL = RunCommand(
-    ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
-    check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
-)  # fmt: skip
-UPDATE_WSL = RunCommand(
-    ("wsl.exe", "--update"), "update WSL itself", SYSTEM, (WINDOWS,),
-    check_argv=("wsl.exe", "--version"), lasting="Windows keeps no earlier WSL", ends_session=True,
-)  # fmt: skip
 
 
 @dataclass
@@ -110,14 +84,6 @@ class VisualStudios:
     """The releases of Visual Studio, the oldest first."""
 
     rows: tuple[VisualStudio, ...]
-    citation: Citation
-
-
-@dataclass
-class DnfModules:
-    """dnf's modules, which RHEL gave up."""
-
-    ended: int  # the first major of RHEL without them
     citation: Citation
 
 
@@ -178,11 +144,9 @@ class SystemPackages:
     install: Mapping[str, str]  # family of distributions -> its package manager
     called: Mapping[str, str]  # family -> its name in a sentence
     packages: Mapping[str, Mapping[str, tuple[str, ...]]]  # purpose -> family -> names
-    drivers: Mapping[str, str]  # release of Debian -> its own driver
     compilers: Compilers
     cudnn: CudnnPackages
     msvc: VisualStudios
-    dnf_modules: DnfModules
     pip: PipReleases
     python: PythonReleases
     conda_nvcc: CondaNvcc
@@ -193,174 +157,6 @@ class SystemPackages:
 def system_packages() -> SystemPackages:
     """Return the content of data/advice/system_packages.json."""
     return load_data("advice/system_packages", SystemPackages)
-
-
-def build_reboot(situation: Situation) -> Reboot:
-    """Restart the machine."""
-    return Reboot(situation.sudo, "start with the new kernel module")
-
-
-# The driver.
-
-
-def install_driver(situation: Situation, floor: str = "", *, exact: bool = False) -> Remedy:
-    """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
-    floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
-    required = ""
-    if floor:
-        required = f" {floor}" if exact else f" {floor} or newer"
-    proposed = required if exact else _propose_driver(situation, floor)
-    driver = f"NVIDIA driver{proposed}" if proposed else "NVIDIA's driver"
-    family = situation.family
-    if family in _ADVICE:
-        return Remedy(
-            _ADVICE[family].format(driver=driver),
-            (UPDATE_WSL, RESTART_WSL) if family == WSL else (),
-        )
-    if situation.from_log and not situation.is_distribution_known:
-        return _install_driver_anywhere(situation, driver, floor if exact else "", required)
-    steps = _list_driver_steps(situation, family, floor if exact else "", required)
-    if not steps:
-        return Remedy(f"Install {driver} with your distribution's package manager, then restart.")
-    note = _describe_repository(family, steps)
-    return Remedy(f"Install {driver}, then restart.{note}", (*steps, build_reboot(situation)))
-
-
-def _install_driver_anywhere(
-    situation: Situation, driver: str, branch: str, required: str
-) -> Remedy:
-    """Install a driver where a log does not state the distribution.
-
-    On Ubuntu first, then on the others.
-    """
-    first = _list_driver_steps(situation, UBUNTU, branch, required)
-    others = (
-        Alternative(f"On {name}:{_describe_repository(family, steps)}", steps)
-        for family, name in _NAMES.items()
-        if (steps := _list_driver_steps(situation, family, branch, required))
-    )
-    summary = f"Install {driver}, then restart (on Ubuntu as follows)."
-    return Remedy(summary, (*first, build_reboot(situation)), tuple(others))
-
-
-def _describe_repository(family: str, steps: tuple[Action, ...]) -> str:
-    """Say what must be there before the driver's package is found; "" for nothing."""
-    from_nvidia = isinstance(steps[0], InstallSystemPackages) and steps[0].packages == (
-        "nvidia-open",
-    )
-    return _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
-
-
-def _propose_driver(situation: Situation, floor: str) -> str:
-    """Name the newest branch that drives the GPUs, with the lowest driver that does.
-
-    The lowest where none is known.
-    """
-    newest = ""
-    if floor and situation.context.gpus:
-        newest = newest_branch(situation.context)
-    if not newest or numbers(newest) < numbers(floor)[:1]:
-        return f" {floor} or newer" if floor else ""
-    if newest == floor:
-        return f" {newest}"
-    return f" {newest} ({floor} or newer is enough)"
-
-
-_ADVICE = {
-    "windows": (
-        "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart."
-    ),
-    WSL: "Install {driver} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
-    MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
-    CONTAINER: (
-        "Install {driver} on the host, not in the container, then restart the container. Or use an "
-        "image built for an older CUDA."
-    ),
-    JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
-}
-_NAMES = {DEBIAN: "Debian", RHEL: "RHEL and Rocky", FEDORA: "Fedora", SUSE: "SUSE"}
-_FROM_NVIDIA = (
-    " Needs NVIDIA's CUDA repository for this release."
-    " A GPU older than Turing needs cuda-drivers instead."
-)
-_NOTES = {
-    DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
-    FEDORA: " Needs the RPM Fusion nonfree repository.",
-    RHEL: " Needs NVIDIA's CUDA repository for this release, and EPEL.",
-    SUSE: " Needs NVIDIA's repository for this release.",
-}
-
-
-def _list_driver_steps(
-    situation: Situation, family: str, branch: str, required: str
-) -> tuple[Action, ...]:
-    """List the package manager's steps.
-
-    Only Ubuntu and NVIDIA's own repository keep old branches.
-    """
-    purpose = "install the driver"
-    if family == UBUNTU:
-        refresh = RefreshPackageLists(situation.sudo, "read the package lists")
-        if branch:
-            return (refresh, install_packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
-        check = "the recommended driver"
-        if required:
-            check = f"the recommended driver; check that it is{required}"
-        return (refresh, _install_recommended_driver(situation, check))
-    if family == RHEL and not has_dnf_modules(situation):
-        return (install_packages(situation, DNF, ("nvidia-open",), purpose),)
-    if family == RHEL:
-        return (_install_dnf_module(situation, f"nvidia-driver:{branch or 'latest'}-dkms"),)
-    names = list_package_names(family, "driver")
-    if branch or not names:
-        return ()
-    if family == DEBIAN and not _is_debian_driver_sufficient(situation, required):
-        names, purpose = ("nvidia-open",), "from NVIDIA's repository"
-    return (install_packages(situation, system_packages().install[family], names, purpose),)
-
-
-def _install_recommended_driver(situation: Situation, purpose: str) -> RunCommand:
-    installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
-    lasting = "/var/log/apt/history.log shows the chosen driver: apt-get purge removes that package"
-    return RunCommand(
-        ("ubuntu-drivers", "install"), purpose, SYSTEM, ("linux",), situation.sudo,
-        check_argv=("sh", "-c", installed), lasting=lasting,
-    )  # fmt: skip
-
-
-def _install_dnf_module(situation: Situation, stream: str) -> RunCommand:
-    undo = "dnf module remove -y --all nvidia-driver && dnf module reset -y nvidia-driver"
-    return RunCommand(
-        ("dnf", "module", "install", "-y", stream),
-        "install the driver",
-        SYSTEM,
-        ("linux",),
-        situation.sudo,
-        check_argv=("rpm", "-q", "nvidia-driver"),
-        undo_argv=("sh", "-c", undo),
-    )
-
-
-def has_dnf_modules(situation: Situation) -> bool:
-    """Return whether dnf has modules there.
-
-    Amazon Linux numbers its releases by years and is not judged by them.
-    """
-    major = situation.distribution_version.partition(".")[0]
-    is_year = len(major) > len("99")
-    return not (
-        major.isdigit() and not is_year and int(major) >= system_packages().dnf_modules.ended
-    )
-
-
-def _is_debian_driver_sufficient(situation: Situation, required: str) -> bool:
-    """Return whether Debian's own driver is new enough.
-
-    Where its release is not known, it may be.
-    """
-    debian_driver = system_packages().drivers.get(situation.distribution_version, "")
-    floor = DRIVER_RELEASE.search(required)
-    return not debian_driver or not floor or numbers(debian_driver) >= numbers(floor.group())
 
 
 # Packages by what they are for.

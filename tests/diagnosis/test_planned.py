@@ -150,9 +150,7 @@ def test_another_release_comes_before_another_driver_which_is_still_named() -> N
         "Install tensorflow==2.13.1 and its dependencies, as `envcheck plan tensorflow`"
     )
     (other,) = cause.fix.alternatives
-    assert (
-        other.summary == "Install NVIDIA driver 620 (525.60.13 or newer is enough), then restart."
-    )
+    assert other.summary == "Install NVIDIA driver 525.60.13 or newer, then restart."
     assert argv(other.actions[-1]) == ("sudo", "reboot")
     assert not any("apt-get" in line for line in commands("driver-470-for-cuda-12"))
 

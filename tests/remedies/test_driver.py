@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from envcheck.actions import Reboot
-from envcheck.model import Fix, Remedy
+from envcheck.actions import InstallSystemPackages, Reboot
+from envcheck.model import Fix, Gpu, Remedy
 from envcheck.model.fixes.driver import BuildDriver, InstallKernelModule, StartFabricManager
 from envcheck.remedies import write_fix
+from envcheck.remedies.driver_install import install_driver
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_driver
 from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
 from tests.typed import argv, argvs
 
@@ -35,7 +35,7 @@ def remedy(fix: Fix, situation: Situation) -> Remedy:
     [
         (distribution("ubuntu", "debian"), "ubuntu", ("sudo", "ubuntu-drivers", "install")),
         (distribution("debian"), "debian", ("sudo", "apt-get", "install")),
-        (distribution("rocky", "rhel centos fedora"), "rhel", ("sudo", "dnf", "module")),
+        (distribution("rocky", "rhel centos fedora"), "rhel", ("sudo", "dnf", "install")),
         (distribution("fedora"), "fedora", ("sudo", "dnf", "install")),
         (distribution("opensuse-leap", "suse opensuse"), "suse", ("sudo", "zypper", "install")),
         (distribution("manjaro", "arch"), "arch", ("sudo", "pacman", "-S")),
@@ -70,42 +70,115 @@ def test_where_no_command_helps_a_sentence_does(host: dict[str, Any], word: str)
     assert found.actions == ()
 
 
+def machine(name: str, version: str, gpu: str = "", **host: Any) -> Situation:
+    """Return a machine of a distribution's release, with a GPU of this compute capability."""
+    gpus = known((Gpu(known(0), compute_capability=known(gpu)),)) if gpu else UNREAD
+    named = {**distribution(name), "distribution_version": known(version), **host}
+    return Situation(context(host=named, gpus=gpus))
+
+
+def packages(found: Remedy) -> list[str]:
+    """Name what the package manager is told to install."""
+    return [
+        name
+        for step in found.actions
+        if isinstance(step, InstallSystemPackages)
+        for name in step.packages
+    ]
+
+
 def test_an_exact_branch() -> None:
-    found = install_driver(on(), "470", exact=True)
-    assert ("sudo", "apt-get", "install", "-y", "nvidia-driver-470") in argvs(found.actions)
+    found = install_driver(machine("ubuntu", "22.04", "3.7"), "470", exact=True)
+    assert packages(found)[-1] == "nvidia-driver-470"
     assert "470," in found.summary
-    rocky = install_driver(on(**distribution("rocky", "rhel")), "470", exact=True)
-    assert argv(rocky.actions[0])[-1] == "nvidia-driver:470-dkms"
-    assert install_driver(on(**distribution("arch")), "470", exact=True).actions == ()
+    newer = install_driver(machine("ubuntu", "24.04", "12.0"), "595", exact=True)
+    assert packages(newer)[-1] == "nvidia-driver-595-open"
+    rocky = install_driver(machine("rocky", "9.4", "7.0"), "470", exact=True)
+    assert "nvidia-driver:470-dkms" in argvs(rocky.actions)[-4]
+    assert install_driver(machine("arch", "", "8.9"), "470", exact=True).actions == ()
 
 
-def test_debians_own_driver_is_taken_where_it_is_new_enough() -> None:
-    bookworm = on(**distribution("debian"), distribution_version=known("12"))
-    assert argv(install_driver(bookworm, "525.60.13").actions[0])[-2:] == (
-        "nvidia-driver",
-        "firmware-misc-nonfree",
-    )
-    newer = install_driver(bookworm, "575.51.03")
-    assert argv(newer.actions[0]) == ("sudo", "apt-get", "install", "-y", "nvidia-open")
-    assert "NVIDIA's CUDA repository" in newer.summary
+KERNEL = {"debian": "6.1.0-56-amd64", "fedora": "6.17.1-300.fc43.x86_64"}
 
 
-def test_rhel_10_has_no_modules_to_install() -> None:
-    for version, words in (
-        ("9.4", ("module", "install")),
-        ("10.0", ("install", "-y")),
-        ("2023", ("module", "install")),
-    ):
-        situation = on(**distribution("rocky", "rhel"), distribution_version=known(version))
-        assert argv(install_driver(situation).actions[0])[2:4] == words
+# (distribution, release, compute capability, lowest driver, packages): the RTX 5090 is 12.0, the
+# T4 7.5, the GTX 1080 Ti 6.1, the H100 9.0, the V100 7.0, the K80 3.7. Composed by hand from the
+# distributions' indexes and NVIDIA's guide, before the code.
+@pytest.mark.parametrize(
+    ("name", "version", "gpu", "floor", "wanted"),
+    [
+        ("debian", "12", "12.0", "570", ["nvidia-driver-pinning-580", "nvidia-open-580"]),
+        ("debian", "12", "7.5", "525.60.13", ["nvidia-driver", "firmware-misc-nonfree"]),
+        ("debian", "12", "7.0", "570", ["nvidia-driver-pinning-580", "cuda-drivers-580"]),
+        ("debian", "12", "8.6", "580.65.06", ["nvidia-driver-pinning-580", "nvidia-open-580"]),
+        ("debian", "12", "3.7", "", ["nvidia-tesla-470-driver"]),
+        ("debian", "13", "6.1", "525.60.13", ["nvidia-driver"]),
+        ("debian", "13", "12.0", "570", ["nvidia-open"]),
+        ("debian", "13", "8.9", "580.65.06", ["nvidia-open"]),
+        ("debian", "11", "8.0", "450", ["nvidia-driver", "firmware-misc-nonfree"]),
+        ("rocky", "9.4", "7.0", "570", ["cuda-drivers"]),
+        ("almalinux", "10", "12.0", "580", ["nvidia-open"]),
+        ("almalinux", "10", "6.1", "570", ["cuda-drivers-580"]),
+        ("fedora", "43", "8.9", "570", ["akmod-nvidia", "xorg-x11-drv-nvidia-cuda"]),
+        ("fedora", "43", "6.1", "570", ["akmod-nvidia-580xx", "xorg-x11-drv-nvidia-580xx-cuda"]),
+        ("amzn", "2023", "7.0", "570", ["cuda-drivers"]),
+        ("arch", "", "8.9", "570", ["nvidia-open", "nvidia-utils"]),
+        ("opensuse-leap", "15.6", "9.0", "570", ["nv-prefer-signed-open-driver"]),
+    ],
+)
+def test_the_driver_fits_the_card_and_the_release(
+    name: str, version: str, gpu: str, floor: str, wanted: list[str]
+) -> None:
+    kernel = known(KERNEL.get(name, "5.14.0-427.el9.x86_64"))
+    found = install_driver(machine(name, version, gpu, kernel_release=kernel), floor)
+    assert packages(found)[-len(wanted) :] == wanted
+    assert isinstance(found.actions[-1], Reboot)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "gpu", "floor"),
+    [
+        ("debian", "11", "12.0", "570"),  # no branch from 570 on
+        ("debian", "13", "3.7", ""),  # 470 ended with Debian 12
+        ("debian", "13", "6.1", "570"),  # NVIDIA's repository for it has no 580
+        ("ubuntu", "20.04", "12.0", "570"),
+        ("arch", "", "6.1", ""),  # only from the AUR
+        ("opensuse-leap", "16.0", "7.0", ""),
+    ],
+)
+def test_no_command_where_no_package_serves_the_card(
+    name: str, version: str, gpu: str, floor: str
+) -> None:
+    found = install_driver(machine(name, version, gpu), floor)
+    assert found.actions == ()
+    assert "No driver that serves this GPU is known in the packages for" in found.summary
+
+
+def test_a_fresh_debian_gets_components_key_and_headers_first() -> None:
+    debian = machine("debian", "12", "12.0", kernel_release=known("6.1.0-56-cloud-amd64"))
+    lines = [" ".join(words) for words in argvs(install_driver(debian, "570").actions)]
+    assert "contrib non-free non-free-firmware" in lines[0]
+    assert lines[3].endswith("/debian12/x86_64/cuda-keyring_1.1-1_all.deb")
+    assert lines[4] == "sudo dpkg -i cuda-keyring_1.1-1_all.deb"
+    assert lines[6].endswith("linux-headers-6.1.0-56-cloud-amd64 linux-headers-cloud-amd64")
+
+
+def test_secure_boot_is_answered_where_the_module_is_built_here() -> None:
+    def enrolled(name: str, version: str) -> bool:
+        steps = install_driver(machine(name, version, "8.9", secure_boot=known(True))).actions
+        return any("mokutil" in words for words in argvs(steps))
+
+    assert enrolled("debian", "12")
+    assert not enrolled("ubuntu", "24.04"), "its modules are signed"
 
 
 def test_the_other_kind_of_module_is_a_package_of_its_own() -> None:
-    def kind(situation: Situation, name: str) -> list[tuple[str, ...]]:
-        return argvs(remedy(InstallKernelModule(name), situation).actions)
+    def kind(situation: Situation, name: str) -> list[str]:
+        return packages(remedy(InstallKernelModule(name), situation))
 
-    assert kind(on(**distribution("debian")), "open")[0][-1] == "nvidia-open"
-    assert kind(on(**distribution("fedora")), "proprietary")[0][-1] == "cuda-drivers"
+    assert kind(on(**distribution("debian")), "open")[-1] == "nvidia-open"
+    assert kind(on(), "open")[-1] == "nvidia-driver-550-open", "the branch that is there, on Ubuntu"
+    assert kind(machine("rocky", "9.4", "7.0"), "proprietary")[-1] == "cuda-drivers"
     assert kind(on(**distribution("arch")), "proprietary") == []
 
 

@@ -1,0 +1,476 @@
+"""What brings NVIDIA's driver: by the system's release, the cards and the release that is needed.
+
+The packages stand in data/nvidia/driver_install.json; which branch and which kind of kernel module
+drives a card, in the matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from envcheck.actions import (
+    APT,
+    DNF,
+    ZYPPER,
+    Action,
+    InstallSystemPackages,
+    Reboot,
+    RefreshPackageLists,
+    RunCommand,
+    Show,
+)
+from envcheck.host.data_files import load_data
+from envcheck.model import (
+    LINUX,
+    SYSTEM,
+    WINDOWS,
+    Alternative,
+    Citation,
+    Remedy,
+    dataclass,
+    numbers,
+)
+from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Situation
+from envcheck.rules.gpu_releases import newest_branch
+
+DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
+_NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
+_KEYRING = "cuda-keyring_1.1-1_all.deb"
+_RPM_FUSION = (
+    "https://mirrors.rpmfusion.org/free/fedora/rpmfusion-free-release-{version}.noarch.rpm",
+    "https://mirrors.rpmfusion.org/nonfree/fedora/rpmfusion-nonfree-release-{version}.noarch.rpm",
+)
+_OF_FAMILY = {  # where no package of the system brings the driver
+    "windows": (
+        "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart."
+    ),
+    WSL: "Install {driver} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
+    MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
+    CONTAINER: (
+        "Install {driver} on the host, not in the container, then restart the container. Or use an "
+        "image built for an older CUDA."
+    ),
+    JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
+}
+RESTART_WSL = RunCommand(
+    ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
+    check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
+)  # fmt: skip
+UPDATE_WSL = RunCommand(
+    ("wsl.exe", "--update"), "update WSL itself", SYSTEM, (WINDOWS,),
+    check_argv=("wsl.exe", "--version"), lasting="Windows keeps no earlier WSL", ends_session=True,
+)  # fmt: skip
+
+
+@dataclass
+class Offer:
+    """Packages that bring one driver."""
+
+    kind: str  # of the kernel module: open, proprietary, either
+    packages: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()  # packages that must be there before
+    branch: str = ""  # "" the newest there is, * any that is asked for
+    release: str = ""
+    repository: str = ""  # NVIDIA's, as it calls the system
+    stream: str = ""  # of dnf's module nvidia-driver
+    program: str = ""  # chooses the packages
+    utilities: str = ""  # line of SUSE's utilities, which must be of the module's release
+    architectures: tuple[str, ...] = ()  # of the machine; () all
+    note: str = ""
+
+    def reaches(self, floor: str, *, exact: bool) -> bool:
+        """Return whether its release may be what is needed."""
+        if exact:
+            return self.branch in (floor.partition(".")[0], "*")
+        if self.branch == "*":
+            return False
+        if self.release:
+            return numbers(self.release) >= numbers(floor)
+        # a branch without a release stands for the newest of its releases
+        return not self.branch or numbers(self.branch) >= numbers(floor)[:1]
+
+
+@dataclass
+class System:
+    """A release of a distribution, and its drivers: the first that serves is taken."""
+
+    ids: tuple[str, ...]  # ID of os-release, or its family
+    versions: tuple[str, ...]  # () those that no other row names
+    name: str
+    manager: str
+    offers: tuple[Offer, ...]
+    citations: tuple[Citation, ...]
+    components: str = ""  # of Debian's archive
+    headers: tuple[str, ...] = ()  # packages of the kernel's headers
+    prepare: tuple[str, ...] = ()
+    finish: tuple[str, ...] = ()
+    mok_key: str = ""  # signs the modules that are built here
+    signed: bool = False  # its modules are signed already
+    note: str = ""
+
+
+@dataclass
+class DriverPackages:
+    """The content of data/nvidia/driver_install.json."""
+
+    systems: tuple[System, ...]
+
+
+def find_system(situation: Situation, *, named: str = "") -> System | None:
+    """Return the row of the situation's distribution, or the general one of a family."""
+    version = "" if named else situation.distribution_version
+    names = (named,) if named else (situation.distribution_id, situation.distribution)
+    rows = load_data("nvidia/driver_install", DriverPackages).systems
+    for name in names:
+        for wanted in (version, version.partition(".")[0]):
+            for row in rows:
+                if name in row.ids and wanted in row.versions:
+                    return row
+    return next((row for row in rows if names[-1] in row.ids and not row.versions), None)
+
+
+def build_reboot(situation: Situation) -> Reboot:
+    """Restart the machine."""
+    return Reboot(situation.sudo, "start with the new kernel module")
+
+
+def install_driver(
+    situation: Situation, floor: str = "", *, exact: bool = False, kind: str = ""
+) -> Remedy:
+    """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch.
+
+    `kind`: with that kernel module, open or proprietary.
+    """
+    floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
+    family = situation.family
+    if family in _OF_FAMILY:
+        driver = f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}"
+        steps = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
+        return Remedy(_OF_FAMILY[family].format(driver=_name_driver(driver)), steps)
+    if situation.from_log and not situation.is_distribution_known:
+        return _install_anywhere(situation, floor, exact=exact, kind=kind)
+    system = find_system(situation)
+    offers = () if system is None else _serving(situation, system, floor, exact=exact, kind=kind)
+    if system is None or not offers:
+        return _refuse(situation, system, floor, exact=exact)
+    offer, *others = offers
+    release = _describe_release(situation, offer, floor, exact=exact)
+    alternatives: tuple[Alternative, ...] = ()
+    if not situation.context.gpus and others and offer.kind == "open":
+        older = _list_steps(situation, system, others[0], floor)
+        alternatives = (Alternative("For a GPU older than Turing:", older),)
+    return Remedy(
+        f"Install {_name_driver(f'NVIDIA driver{release}')}{_describe_module(kind)}, then restart."
+        f"{_describe_needs(situation, system, offer)}",
+        (*_list_steps(situation, system, offer, floor), build_reboot(situation)),
+        alternatives,
+    )
+
+
+def _describe_module(kind: str) -> str:
+    return f" with the {kind} kernel module" if kind else ""
+
+
+def _name_driver(driver: str) -> str:
+    return "NVIDIA's driver" if driver == "NVIDIA driver" else driver
+
+
+def _serving(
+    situation: Situation, system: System, floor: str, *, exact: bool, kind: str
+) -> tuple[Offer, ...]:
+    """List the offers that drive every GPU here and are new enough."""
+    machine = situation.facts.host.architecture.value or "x86_64"
+    return tuple(
+        offer
+        for offer in system.offers
+        if offer.reaches(floor, exact=exact)
+        and (not kind or offer.kind in (kind, "either"))
+        and (not offer.architectures or machine in offer.architectures)
+        and _drives_all(situation, offer)
+    )
+
+
+def _drives_all(situation: Situation, offer: Offer) -> bool:
+    """Return whether no GPU that is known ends before the offer's branch or needs another module.
+
+    What is not known of a GPU speaks against none.
+    """
+    for gpu in situation.context.gpus:
+        capability = gpu.compute_capability.value
+        row = situation.matrix.architecture(capability) if capability else None
+        if row is None:
+            continue
+        if "either" not in (row.kernel_module, offer.kind) and row.kernel_module != offer.kind:
+            return False
+        if not offer.branch.isdigit():
+            continue
+        branch = int(offer.branch)
+        if branch < int(row.first_driver_branch or 0):
+            return False
+        if row.last_driver_branch and branch > int(row.last_driver_branch):
+            return False
+    return True
+
+
+def _describe_release(situation: Situation, offer: Offer | None, floor: str, *, exact: bool) -> str:
+    """Name the driver to install, and the lowest one that is enough."""
+    if exact or not floor:
+        return f" {floor}" if floor else ""
+    newest = ""
+    if offer is not None:
+        newest = offer.release or offer.branch
+    elif situation.context.gpus:
+        newest = newest_branch(situation.context)
+    if not newest or numbers(newest) < numbers(floor)[:1]:
+        return f" {floor} or newer"
+    return f" {newest}" if newest == floor else f" {newest} ({floor} or newer is enough)"
+
+
+def _describe_needs(situation: Situation, system: System, offer: Offer) -> str:
+    """Say what must be there before the packages are found; "" for nothing."""
+    needs = offer.note or system.note
+    if "epel" in system.prepare and situation.distribution_id == "rhel":
+        needs = "Needs EPEL and CodeReady Builder for dkms."
+    return f" {needs}" if needs else ""
+
+
+def _refuse(situation: Situation, system: System | None, floor: str, *, exact: bool) -> Remedy:
+    driver = _name_driver(f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}")
+    if system is None or exact:
+        return Remedy(f"Install {driver} with your distribution's package manager, then restart.")
+    newer = f" ({floor} or newer is needed)" if floor else ""
+    return Remedy(
+        f"No driver that serves this GPU is known in the packages for {system.name}{newer}: use"
+        " another release of the system, or NVIDIA's own installer (nvidia.com/drivers)."
+    )
+
+
+def _install_anywhere(situation: Situation, floor: str, *, exact: bool, kind: str) -> Remedy:
+    """Install a driver where a log does not state the distribution.
+
+    On Ubuntu first, then on the others.
+    """
+    ways: list[Alternative] = []
+    for family in (UBUNTU, "debian", "rhel", "fedora", "suse"):
+        system = find_system(situation, named=family)
+        offers = (
+            () if system is None else _serving(situation, system, floor, exact=exact, kind=kind)
+        )
+        if system is not None and offers:
+            needs = _describe_needs(situation, system, offers[0])
+            steps = _list_steps(situation, system, offers[0], floor)
+            ways.append(Alternative(f"On {system.name}:{needs}", steps))
+    driver = _name_driver(f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}")
+    module = _describe_module(kind)
+    summary = f"Install {driver}{module}, then restart (on Ubuntu as follows)."
+    return Remedy(summary, (*ways[0].actions, build_reboot(situation)), tuple(ways[1:]))
+
+
+# The steps.
+
+
+def _list_steps(
+    situation: Situation, system: System, offer: Offer, floor: str
+) -> tuple[Action, ...]:
+    """List the steps of the system's package manager, without the restart."""
+    branch = floor.partition(".")[0]
+    steps = [*_open_archive(situation, system, offer)]
+    for name in system.prepare:
+        steps.extend(_prepare(situation, name))
+    if not offer.program:  # which takes modules that are built already
+        steps.extend(install_headers(situation, system))
+    if offer.first:
+        steps.append(_install(situation, system, offer.first, "before the driver"))
+    if offer.stream:
+        steps.append(_enable_stream(situation, offer.stream.format(branch=branch)))
+    if offer.program:
+        tool = _install(situation, system, ("ubuntu-drivers-common",), "the tool that chooses")
+        steps += [tool, _choose_driver(situation, floor)]
+    if offer.packages:
+        names = tuple(name.format(branch=branch) for name in offer.packages)
+        steps.append(_install(situation, system, names, "the driver"))
+    if offer.utilities:
+        steps.append(_install_utilities(situation, offer))
+    for name in system.finish:
+        steps.extend(_finish(situation, name))
+    if system.mok_key and not system.signed and situation.facts.host.secure_boot.value:
+        steps.append(enroll_key(situation, system.mok_key))
+    return tuple(steps)
+
+
+def _install(
+    situation: Situation, system: System, names: tuple[str, ...], purpose: str
+) -> InstallSystemPackages:
+    return InstallSystemPackages(system.manager, names, situation.sudo, purpose=purpose)
+
+
+def _run(
+    situation: Situation, *argv: str, purpose: str, undo: tuple[str, ...] = (), lasting: str = ""
+) -> RunCommand:
+    return RunCommand(
+        argv, purpose, SYSTEM, (LINUX,), situation.sudo, undo_argv=undo, lasting=lasting
+    )
+
+
+def _open_archive(situation: Situation, system: System, offer: Offer) -> Iterator[Action]:
+    """Make the package manager see the packages."""
+    if system.components:
+        yield _add_components(situation, system.components)
+    if offer.repository:
+        yield from _add_repository(situation, system, offer.repository)
+    if system.manager == APT:
+        yield RefreshPackageLists(situation.sudo, "read the package lists")
+
+
+def _add_components(situation: Situation, components: str) -> RunCommand:
+    """Add components to Debian's own lines, in whichever of the two forms they are written."""
+    deb822 = f"s/^Components:.*/Components: {components}/"
+    one_line = rf"/^deb(-src)? [^#]*(bullseye|bookworm|trixie)/ s/ main( .*)?$/ {components}/"
+    files = "/etc/apt/sources.list /etc/apt/sources.list.d/debian.sources"
+    edit = '[ ! -f "$each" ] || sed -i -E "$1" "$each" || exit 1'
+    return _run(
+        situation,
+        *("sh", "-c", f"for each in {files}; do {edit}; done", "sh", f"{deb822}; {one_line}"),
+        purpose="the components of Debian that hold the driver",
+        lasting="the words after main in Debian's sources can be taken out again",
+    )
+
+
+def _add_repository(situation: Situation, system: System, name: str) -> Iterator[Action]:
+    """Add NVIDIA's repository; its address is NVIDIA's, and https alone vouches for it."""
+    machine = situation.facts.host.architecture.value or "x86_64"
+    address = f"{_NVIDIA}/{name}/{'x86_64' if machine == 'x86_64' else 'sbsa'}"
+    purpose = "NVIDIA's repository"
+    if system.manager == APT:
+        yield RefreshPackageLists(situation.sudo, "read the package lists")
+        yield _install(situation, system, ("ca-certificates", "curl"), "to fetch NVIDIA's key")
+        yield RunCommand(
+            ("curl", "-fsSLO", f"{address}/{_KEYRING}"), "NVIDIA's key and repository", SYSTEM,
+            (LINUX,), check_argv=("test", "-s", _KEYRING), undo_argv=("rm", "-f", _KEYRING),
+        )  # fmt: skip
+        undo = ("apt-get", "purge", "-y", "cuda-keyring")
+        yield _run(situation, "dpkg", "-i", _KEYRING, purpose=purpose, undo=undo)
+    elif system.manager == DNF:
+        file = f"/etc/yum.repos.d/cuda-{name}.repo"
+        yield _run(
+            situation, "dnf", "config-manager", "--add-repo", f"{address}/cuda-{name}.repo",
+            purpose=purpose, undo=("rm", "-f", file),
+        )  # fmt: skip
+    elif system.manager == ZYPPER:
+        yield _run(
+            situation, "zypper", "addrepo", f"{address}/", f"cuda-{name}",
+            purpose=purpose, undo=("zypper", "removerepo", f"cuda-{name}"),
+        )  # fmt: skip
+        yield _run(
+            situation, "zypper", "refresh", purpose="asks whether NVIDIA's key is to be trusted",
+            lasting="it renews the package lists",
+        )  # fmt: skip
+
+
+def _prepare(situation: Situation, name: str) -> Iterator[Action]:
+    """Add what dkms or the driver comes from, besides NVIDIA's repository."""
+    if name == "rpmfusion":
+        version = situation.distribution_version
+        yield _run(
+            situation,
+            *("dnf", "install", "-y", *(each.format(version=version) for each in _RPM_FUSION)),
+            purpose="RPM Fusion, which has the driver",
+            undo=("dnf", "remove", "-y", "rpmfusion-free-release", "rpmfusion-nonfree-release"),
+        )
+    elif situation.distribution_id == "rhel":
+        return  # its subscription decides: see `_describe_needs`
+    elif name == "epel":
+        yield InstallSystemPackages(DNF, ("epel-release",), situation.sudo, purpose="for dkms")
+    else:
+        yield _run(
+            situation, "dnf", "config-manager", "--enable", name, purpose="what dkms needs",
+            undo=("dnf", "config-manager", "--disable", name),
+        )  # fmt: skip
+
+
+def install_headers(situation: Situation, system: System | None) -> tuple[Action, ...]:
+    """Install the headers of the running kernel, for which the module is built."""
+    names = tuple(_name_headers(situation, system.headers)) if system else ()
+    if system is None or not names:
+        return ()
+    return (_install(situation, system, names, "the running kernel's headers, before the module"),)
+
+
+def _name_headers(situation: Situation, names: Iterable[str]) -> Iterator[str]:
+    """Fill in the running kernel; leave out what it would have to be known for."""
+    kernel = situation.facts.host.kernel_release.value or ""
+    if not re.fullmatch(r"[\w.+~-]+", kernel):
+        kernel = ""
+    # 6.1.0-56-cloud-amd64 is of linux-headers-cloud-amd64; other architectures were not read
+    flavour = re.search(r"(?:(?:cloud|rt)-)?amd64$", kernel)
+    for name in names:
+        if "{kernel}" in name and not kernel:
+            continue
+        if "{flavour}" not in name:
+            yield name.format(kernel=kernel)
+        elif flavour is not None:
+            yield name.format(flavour=flavour.group())
+
+
+def _enable_stream(situation: Situation, stream: str) -> RunCommand:
+    return _run(
+        situation, "dnf", "-y", "module", "enable", f"nvidia-driver:{stream}",
+        purpose="the line of drivers that fits the card",
+        undo=("dnf", "-y", "module", "reset", "nvidia-driver"),
+    )  # fmt: skip
+
+
+def _choose_driver(situation: Situation, floor: str) -> RunCommand:
+    purpose = "the recommended driver"
+    if floor:
+        purpose = f"the recommended driver; check that it is {floor} or newer"
+    installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
+    lasting = "/var/log/apt/history.log shows the chosen driver: apt-get purge removes that package"
+    return RunCommand(
+        ("ubuntu-drivers", "install"), purpose, SYSTEM, (LINUX,), situation.sudo,
+        check_argv=("sh", "-c", installed), lasting=lasting,
+    )  # fmt: skip
+
+
+def _install_utilities(situation: Situation, offer: Offer) -> RunCommand:
+    """Install SUSE's nvidia-smi of the release that the signed module has."""
+    name = f"nvidia-compute-utils-{offer.utilities}"
+    release = f"$(rpm -q --queryformat '%{{VERSION}}' {offer.packages[0]} | cut -d_ -f1)"
+    return _run(
+        situation, "sh", "-c", f"zypper install -y {name}={release}",
+        purpose="nvidia-smi, of the module's release", undo=("zypper", "remove", "-y", name),
+    )  # fmt: skip
+
+
+def _finish(situation: Situation, name: str) -> Iterator[Action]:
+    """Build the module now, or keep nouveau from loading."""
+    if name == "grubby":
+        words = "nouveau.modeset=0 rd.driver.blacklist=nouveau"
+        yield _run(
+            situation, "grubby", f"--args={words}", "--update-kernel=ALL",
+            purpose="keep nouveau from loading",
+            undo=("grubby", f"--remove-args={words}", "--update-kernel=ALL"),
+        )  # fmt: skip
+        return
+    kernel = situation.facts.host.kernel_release.value or ""
+    if re.fullmatch(r"[\w.+~-]+", kernel):
+        yield _run(
+            situation, "akmods", "--force", "--kernels", kernel, purpose="build the module now",
+            lasting="the module stays for this kernel",
+        )  # fmt: skip
+    yield Show(("modinfo", "-F", "version", "nvidia"), "is built: only then restart", SYSTEM)
+
+
+def enroll_key(situation: Situation, key: str, purpose: str = "") -> RunCommand:
+    """Let the firmware accept what a key signs: a person confirms it at the next start."""
+    purpose = purpose or "choose a password; the blue screen at the next restart asks for it"
+    return RunCommand(
+        ("mokutil", "--import", key),
+        purpose,
+        SYSTEM,
+        (LINUX,),
+        situation.sudo,
+        check_argv=("sh", "-c", "mokutil --list-new | grep -q ."),
+        undo_argv=("mokutil", "--revoke-import"),
+    )
