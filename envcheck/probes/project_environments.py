@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterator, NamedTuple, Sequence, Tuple
 
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
@@ -162,10 +162,10 @@ def _poetry_folder(project: Project) -> str:
     By the folder's poetry.toml, a variable, the person's settings.
     """
     environment, host = project.host.environment(), project.host
-    folder = environment.get("POETRY_CONFIG_DIR") or _config_folder(host, "pypoetry")
+    folder = environment.get("POETRY_CONFIG_DIR") or _user_folder(host, "config", "pypoetry")
     texts = (project.read("poetry.toml"), _read(host, f"{folder}/config.toml"))
     cache = environment.get("POETRY_CACHE_DIR") or _read_top(texts[1], "cache-dir")
-    cache = cache or _cache_folder(host, "pypoetry")
+    cache = cache or _user_folder(host, "cache", "pypoetry")
     path = _read_key(texts[0], "virtualenvs", "path") or environment.get(
         "POETRY_VIRTUALENVS_PATH", ""
     )
@@ -178,8 +178,10 @@ def _list_pdm(project: Project) -> Iterator[Named]:
     if "pdm.lock" not in project.names and "[tool.pdm" not in project.settings:
         return
     host = project.host
-    root = _read_key(_read(host, f"{_config_folder(host, 'pdm')}/config.toml"), "venv", "location")
-    root = root or f"{_data_folder(host, 'pdm')}/venvs"
+    root = _read_key(
+        _read(host, f"{_user_folder(host, 'config', 'pdm')}/config.toml"), "venv", "location"
+    )
+    root = root or f"{_user_folder(host, 'data', 'pdm')}/venvs"
     code = base64.urlsafe_b64encode(project.hash("md5")).decode()[:8]
     start = f"{posixpath.basename(project.folder)}-{code}-"
     made = [each for each in list_names(host, root) if each.startswith(start)]
@@ -195,14 +197,14 @@ def _list_hatch(project: Project) -> Iterator[Named]:
     name = canonical_name(_read_key(project.settings, "project", "name"))
     path = host.environment().get("HATCH_ENV_TYPE_VIRTUAL_PATH", "")
     path = path or _read_key(project.settings, "tool.hatch.envs.default", "path")
-    text = _read(host, f"{_config_folder(host, 'hatch')}/config.toml")
+    text = _read(host, f"{_user_folder(host, 'config', 'hatch')}/config.toml")
     root = _read_key(text, "dirs.env", "virtual")
     if path:
         path = posixpath.join(project.folder, path)
     elif root:
         path = posixpath.join(project.folder, root, name)
     else:
-        data = host.environment().get("HATCH_DATA_DIR") or _data_folder(host, "hatch")
+        data = host.environment().get("HATCH_DATA_DIR") or _user_folder(host, "data", "hatch")
         code = base64.urlsafe_b64encode(project.hash("sha256")).decode()[:8]
         path = f"{data}/env/virtual/{name}/{code}/{name}"
     yield from _if_made(host, path, "Hatch")
@@ -310,11 +312,37 @@ def _workon_home(host: Host) -> str:
     return folder
 
 
-def _user_folder(host: Host, places: Mapping[str, str], variable: str, name: str) -> str:
-    """Return a person's folder of a program.
+# what a program keeps -> the variable that names the place, and the place by system
+_USER_FOLDERS = {
+    "config": (
+        "XDG_CONFIG_HOME",
+        {
+            "linux": "/.config/{}",
+            "darwin": "/Library/Application Support/{}",
+            "windows": "/{}",
+        },
+    ),
+    "data": (
+        "XDG_DATA_HOME",
+        {
+            "linux": "/.local/share/{}",
+            "darwin": "/Library/Application Support/{}",
+            "windows": "/{}",
+        },
+    ),
+    "cache": (
+        "XDG_CACHE_HOME",
+        {"linux": "/.cache/{}", "darwin": "/Library/Caches/{}", "windows": "/{}/Cache"},
+    ),
+}
+
+
+def _user_folder(host: Host, kind: str, name: str) -> str:
+    """Return a person's folder of a program: config, data or cache.
 
     A place below HOME by system, or below what a variable names.
     """
+    variable, places = _USER_FOLDERS[kind]
     environment = host.environment()
     if host.system == "windows":
         return environment.get("LOCALAPPDATA", "") + places["windows"].format(name)
@@ -323,31 +351,6 @@ def _user_folder(host: Host, places: Mapping[str, str], variable: str, name: str
     if root:
         return f"{root}/{name}"
     return home + places.get(host.system, places["linux"]).format(name)
-
-
-_CONFIG = {
-    "linux": "/.config/{}",
-    "darwin": "/Library/Application Support/{}",
-    "windows": "/{}",
-}
-_DATA = {
-    "linux": "/.local/share/{}",
-    "darwin": "/Library/Application Support/{}",
-    "windows": "/{}",
-}
-_CACHE = {"linux": "/.cache/{}", "darwin": "/Library/Caches/{}", "windows": "/{}/Cache"}
-
-
-def _config_folder(host: Host, name: str) -> str:
-    return _user_folder(host, _CONFIG, "XDG_CONFIG_HOME", name)
-
-
-def _data_folder(host: Host, name: str) -> str:
-    return _user_folder(host, _DATA, "XDG_DATA_HOME", name)
-
-
-def _cache_folder(host: Host, name: str) -> str:
-    return _user_folder(host, _CACHE, "XDG_CACHE_HOME", name)
 
 
 def _read(host: Host, path: str) -> str:
