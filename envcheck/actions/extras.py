@@ -19,7 +19,7 @@ EXTRAS = {
     "files": ("yaml",),
     "fleet": ("ansible",),
     "html": ("jinja2",),
-    "matrix": ("elftools", "pefile", "platformdirs", "pypi_simple", "remotezip", "requests"),
+    "matrix": ("pefile", "platformdirs", "pypi_simple", "remotezip", "requests"),
     "mcp": ("mcp",),
     "plan": ("uv",),
 }
