@@ -628,13 +628,12 @@ def plan(
     leaves the verdict as it is. Without it, no network is asked. `torch_index` is a mirror of
     PyTorch's own index. Nothing is installed.
     """
-    from envcheck.plan.build import use_mirror, verdict_on
+    from envcheck.plan.build import use_mirror
     from envcheck.plan.planner import for_this_machine, make_resolver, plan_project, typed_here
     from envcheck.plan.requests import PlanOptions
     from envcheck.rules.described_machine import Description
 
-    if installer not in ("", "pip", "uv", "conda"):
-        raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
+    _check_installer(installer)
     check_mirror(torch_index)
     here = not platform and not snapshot and not container
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
@@ -644,25 +643,30 @@ def plan(
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
-    asked, project = read_project(
-        (*requirements, *_list_texts(with_requirements)),
-        requirement_files,
-        constraint_files,
-        extras,
-        groups,
-    )
+    texts = (*requirements, *_list_texts(with_requirements))
+    asked, project = read_project(texts, requirement_files, constraint_files, extras, groups)
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
     with _blamed_on(matrix):
         loaded = load_matrix(matrix)
         made = plan_project(project, asked, options, loaded, machine, resolver=resolver).plan
     words = (*asked, *project.words) if project else ()
-    made = finish(typed_here(made, installer, words) if here else made)
+    return _judge_plan(finish(typed_here(made, installer, words) if here else made), verify)
+
+
+def _judge_plan(made: Plan, verify: bool | Literal["wheels"]) -> PlanResult:  # noqa: FBT001 - as `plan` has it
+    from envcheck.plan.build import verdict_on
+
     verdict = verdict_on(made)
     unverified = verify is True and bool(made.releases) and not made.is_resolved
-    return PlanResult(
-        made, UNDETERMINED if unverified and verdict == COMPATIBLE else verdict, unverified
-    )
+    if unverified and verdict == COMPATIBLE:
+        verdict = UNDETERMINED
+    return PlanResult(made, verdict, unverified)
+
+
+def _check_installer(installer: str) -> None:
+    if installer not in ("", "pip", "uv", "conda"):
+        raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
 
 
 def matrix(
