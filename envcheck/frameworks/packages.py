@@ -160,7 +160,10 @@ def find_shadowing(
         each.name for each in installed.distributions if companions().get(each.name) == framework
     )
     needed, loaded = map(frozenset.union, *map(imported_modules, (framework, *beside)))
-    tried = [(folder, module) for folder in earlier]
+    # what is installed there, too, is another copy: its own metadata speaks for it
+    front = {folder.path for folder in installed.folders if folder.scope == "front"}
+    front &= {each.location for each in installed.distributions if module in each.modules}
+    tried = [(folder, module) for folder in earlier if folder not in front]
     for name in (*sorted(needed), *sorted(loaded - needed)):
         tried += [
             (folder, name) for folder, names in other if name in names or f"{name}.py" in names

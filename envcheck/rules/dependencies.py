@@ -672,7 +672,7 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     copies: dict[str, list[Distribution]] = {}
     in_front = {item.name for item in fact.value or () if item.scope == "front"}
     for item in fact.value or ():
-        if item.name in _PARTS | in_front or context.matrix.framework_of(item.name):
+        if item.name in in_front or _is_part(context, item):
             copies.setdefault(item.name, []).append(item)
     outer: dict[str, list[list[Distribution]]] = {}
     for name, distributions in copies.items():
@@ -722,9 +722,13 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
             )
             for item in first
         ),
-        severity=ERROR if first[0].name in broken else WARNING,
+        severity=ERROR if _is_part(context, first[0]) and first[0].name in broken else WARNING,
         cure=_keep_out(context, outer),
     )
+
+
+def _is_part(context: Context, item: Distribution) -> bool:
+    return item.name in _PARTS or context.matrix.framework_of(item.name) is not None
 
 
 def _keep_out(context: Context, outer: Distribution) -> Fix:
