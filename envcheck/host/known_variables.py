@@ -28,6 +28,7 @@ class VariableEffect:
     releases: str = ""  # of the package; "" all
     frameworks: Tuple[str, ...] = ()  # whose import loads the package
     may_work: bool = False  # some other values are right, too: which, nobody knows
+    needs: str = ""  # distribution of its frameworks' minor, beside which nothing of this happens
 
 
 @dataclass

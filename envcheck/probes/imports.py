@@ -183,6 +183,12 @@ def choose_modules(item: Distribution) -> Tuple[str, ...]:
     own = item.name.replace("-", "_")
     if own in item.modules or not item.modules:
         return (own,)
+    parts = item.name.split(
+        "-"
+    )  # orbax-checkpoint: orbax alone is a namespace, which holds nothing
+    package = os.path.join(expand_path(item.location), *parts, "__init__.py")
+    if item.location and os.path.isfile(package):
+        return (".".join(parts),)
     return tuple(name for name in item.modules if not _NO_CODE.match(name))[:2] or item.modules[:1]
 
 

@@ -9,7 +9,6 @@ from envcheck.actions import (
     InstallCondaPackages,
     RunCommand,
     SetVariables,
-    UnsetVariable,
     is_requirement,
 )
 from envcheck.frameworks import identity
@@ -17,7 +16,6 @@ from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import index_url
 from envcheck.model import (
     ENVIRONMENT,
-    Alternative,
     Distribution,
     FrameworkRelease,
     Remedy,
@@ -26,7 +24,6 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.packages import (
     InstallDependant,
-    InstallLegacyKeras,
     InstallRequiredRelease,
     InstallRequirements,
     InstallTogether,
@@ -243,14 +240,6 @@ def _install_for_cuda_of(
     else:
         steps = ()
     return Remedy(summary, (*steps, *(() if is_there else situation.install(other))))
-
-
-@writes(InstallLegacyKeras)
-def install_legacy_keras(situation: Situation, fix: InstallLegacyKeras) -> Remedy:
-    """Install the package that the variable makes TensorFlow import, or unset the variable."""
-    unset = UnsetVariable("TF_USE_LEGACY_KERAS", _PROGRAM_SHELL)
-    steps = situation.install(fix.requirement)
-    return Remedy(f"Install {fix.requirement}.", steps, (Alternative("Use Keras 3.", (unset,)),))
 
 
 @writes(RestoreKeras2)

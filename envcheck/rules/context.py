@@ -219,11 +219,17 @@ class Context:
         cpu_only = not isinstance(frameworks, Unknown) and all(
             build.cuda_build.value is False for build in builds
         )
-        requests_gpu = (
-            self.names_releases
-            or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
-        )
+        requests_gpu = self.names_releases or self.asks_runtime
         return cpu_only and not requests_gpu and not (installs.value)
+
+    @property
+    def asks_runtime(self) -> bool | None:
+        """Return whether NVIDIA_VISIBLE_DEVICES asks a container's runtime for GPUs.
+
+        Return None where nobody set it.
+        """
+        value = self.environment.get("NVIDIA_VISIBLE_DEVICES")
+        return None if value is None else value.strip() not in _NOTHING
 
     @property
     def hides_host_gpus(self) -> bool:
@@ -232,9 +238,8 @@ class Context:
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
         host = self.facts.host
-        devices = self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
         in_wsl = host.container.value and host.wsl_version.value
-        return bool(in_wsl and devices not in _NOTHING)
+        return bool(in_wsl and self.asks_runtime)
 
     @property
     def judges_environment(self) -> bool:

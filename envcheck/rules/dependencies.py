@@ -30,7 +30,6 @@ from envcheck.model.fixes.environment import LeaveOutFolders
 from envcheck.model.fixes.extensions import MatchInstalledFramework
 from envcheck.model.fixes.packages import (
     InstallDependant,
-    InstallLegacyKeras,
     InstallRequirements,
     ReinstallParts,
     RestoreRequirements,
@@ -537,7 +536,6 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
         findings = list(problem_findings(context, finding_id))
         yield from findings
         yield from pin_findings(context, finding_id, name, findings)
-    yield from _legacy_keras(context)
 
 
 @dataclass
@@ -611,34 +609,6 @@ def _goes_with(
     )
     majors = {major(version) for each in copies if (version := installed_version(each).value)}
     return major(main.version) in {major(item.version), *majors}
-
-
-_LEGACY_KERAS = "tf-keras"
-
-
-def _legacy_keras(context: Context) -> Iterator[Finding]:
-    """Find TF_USE_LEGACY_KERAS set without tf-keras, to which it sends tf.keras."""
-    if context.environment.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
-        return
-    for framework in judged_frameworks(context):
-        build = framework.main
-        needs_keras = build.release.requires.get("keras", "") if build.release else ""
-        is_paired = _LEGACY_KERAS in framework.traits.paired_minors
-        if not is_paired or not build.installed or _LEGACY_KERAS in context.distributions:
-            continue
-        if not needs_keras.startswith(">=3"):
-            continue
-        requirement = f"{_LEGACY_KERAS}=={'.'.join(build.version.split('.')[:2])}.*"
-        yield incompatible(
-            f"TF_USE_LEGACY_KERAS makes {build.label} use Keras 2, the package tf-keras, which is"
-            " not installed.",
-            (
-                context.seen("host.environment", shown="TF_USE_LEGACY_KERAS is set"),
-                Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
-            ),
-            finding_id="keras-mismatch",
-            cure=InstallLegacyKeras(requirement),
-        )
 
 
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.

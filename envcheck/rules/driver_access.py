@@ -162,13 +162,7 @@ def _report_failing(
     return incompatible(message, evidence, cure=cure)
 
 
-_NONE = ("", "void", "none")
 _WSL_LIBRARIES = "/usr/lib/wsl/"
-
-
-def hidden_by_runtime(context: Context) -> bool:
-    """Say whether NVIDIA_VISIBLE_DEVICES tells the container runtime to hand in nothing."""
-    return context.environment.get("NVIDIA_VISIBLE_DEVICES", "all").strip() in _NONE
 
 
 def _is_stated(context: Context) -> bool:
@@ -187,7 +181,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     if (
         cuda_starts(context)
         or context.facts.host.jetson_release.value
-        or hidden_by_runtime(context)
+        or context.asks_runtime is False
     ):
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
@@ -260,11 +254,10 @@ def wants_gpu(context: Context) -> Evidence | None:
         return Evidence("target expect", "gpu")
     if context.names_releases:
         return Evidence("target requirements", ", ".join(context.target.requirements))
-    devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
-    if devices is not None and devices.strip() not in _NONE:
-        return context.seen(
-            "host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices
-        )
+    name = "NVIDIA_VISIBLE_DEVICES"
+    if context.asks_runtime:
+        value = context.environment[name]
+        return context.seen(f"host.environment {name}", context.facts.host.environment, value)
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
@@ -396,9 +389,9 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
     if not context.facts.host.container.value or context.expect == "cpu":
         return
-    value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
-    if value is None or not hidden_by_runtime(context):
+    if context.asks_runtime is not False:
         return
+    value = context.environment["NVIDIA_VISIBLE_DEVICES"]
     if isinstance(context.facts.gpus, Absent) and context.expect != "gpu":
         return
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it

@@ -23,9 +23,12 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
+    Fix,
+    major_minor,
     replace,
 )
 from envcheck.model.fixes.environment import ChangeVariable
+from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.specifiers import matches
 from envcheck.rules.context import Context, incompatible, once, rule
 
@@ -59,6 +62,8 @@ def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
     else:
         reader = context.distributions.get(row.package)
     if reader is None or (row.releases and not matches(reader.version, row.releases)):
+        return None
+    if row.needs in context.distributions:
         return None
     frameworks = set(map(framework_of, context.distributions))
     if not row.frameworks or frameworks.intersection(row.frameworks):
@@ -119,12 +124,17 @@ def _describe_end(
         ended = "the start of Python"
     label = f"{reader.name} {reader.version}"
     message = f"{name}={value!r} ends {ended} ({row.fails}): {label} takes {row.grammar}."
+    cure: Fix = ChangeVariable(name, row.grammar)
+    if row.needs and dead:
+        items = context.distributions.values()
+        host = next(item for item in items if framework_of(item.name) == dead[0])
+        cure = InstallRequirements((f"{row.needs}=={major_minor(host.version)}.*",))
     is_error = (bool(dead) or row.package == _INTERPRETER) and not row.may_work
     found = incompatible(
         message,
         _seen(context, row, name, value),
         severity=ERROR if is_error else WARNING,
-        cure=ChangeVariable(name, row.grammar),
+        cure=cure,
         about=About((frameworks or ("",))[0], "" if row.package == _INTERPRETER else row.package),
     )
     return replace(found, stops=IMPORT if row.effect == "import" else USE)

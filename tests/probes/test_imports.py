@@ -365,6 +365,14 @@ def test_a_framework_that_lost_its_metadata_is_imported_too(site: Path) -> None:
     assert [(test.distribution, test.outcome) for test in found] == [("torch", PASSED)]
 
 
+def test_a_package_in_a_namespace_is_imported_itself(tmp_path: Path) -> None:
+    (tmp_path / "orbax/checkpoint").mkdir(parents=True)
+    item = Distribution("orbax-checkpoint", "0.12", str(tmp_path), modules=("orbax",))
+    assert choose_modules(item) == ("orbax",)
+    (tmp_path / "orbax/checkpoint/__init__.py").touch()
+    assert choose_modules(item) == ("orbax.checkpoint",)
+
+
 @pytest.mark.parametrize("is_damaged", [True, False])
 def test_beside_damaged_files_a_framework_computes_too(site: Path, is_damaged: bool) -> None:
     """An import needs few names of what it loads; without damage nothing is computed."""

@@ -364,24 +364,6 @@ def test_tf_keras_of_another_minor() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("version", "value", "others", "expected"),
-    [
-        ("2.17.0", "1", (), [("keras-mismatch", "error")]),
-        ("2.17.0", "0", (), []),
-        ("2.15.1", "1", (), []),
-        ("2.17.0", "1", (("tf-keras", "2.17.0"),), []),
-    ],
-)
-def test_legacy_keras(
-    version: str, value: str, others: Any, expected: list[tuple[str, str]]
-) -> None:
-    given = tensorflow(
-        version, *others, host={"environment": known({"TF_USE_LEGACY_KERAS": value})}
-    )
-    assert found("keras-mismatch", given) == expected
-
-
 def test_targets_are_told_what_to_install_with_them() -> None:
     report = findings(
         "protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0")

@@ -158,3 +158,12 @@ def test_a_folder_that_start_code_puts_first_is_kept_out_by_its_file() -> None:
     assert finding.severity == "warning"
     assert finding.fix is not None
     assert argvs(finding.fix.actions) == [("mv", "/s/x.pth", "/s/x.pth.off")]
+
+
+def test_another_release_in_front_is_an_error_where_it_is_a_part_of_a_framework() -> None:
+    def front(name: str, version: str, here: str) -> list[tuple[str, str]]:
+        owner = Distribution("tensorflow", "2.15.1", requires=(f"{name}=={here}",))
+        return mixed(outside(name, version, "front"), distribution(name, here), owner)
+
+    assert front("tensorboard", "2.14.1", "2.15.2") == [("env-mixed", "warning")]
+    assert front("numpy", "1.22.0", "1.26.4") == [("env-mixed", "error")]

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model import COMPATIBLE, ERROR, NOTE, WARNING, Absent, Finding, UnknownWord
 from tests.rules.factory_python import build, context, distribution, facts, findings, known
-from tests.typed import judged
+from tests.typed import argv, judged
 
 ID = "environment-variable"
 JAX = (distribution("jax", "0.6.2"), distribution("jaxlib", "0.6.2"))
@@ -152,3 +152,28 @@ def test_a_service_that_is_called_vllm_breaks_vllm(value: str, expected: list[st
     )
     found = findings(ID, context(machine))
     assert [item.severity for item in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "keras", "beside", "expected"),
+    [
+        ("1", "3.15.1", "", [ERROR]),
+        ("0", "3.15.1", "", []),
+        ("1", "2.15.0", "", []),
+        ("1", "3.15.1", "tf-keras", []),
+    ],
+)
+def test_keras_2_is_asked_for_and_not_there(
+    value: str, keras: str, beside: str, expected: list[str]
+) -> None:
+    items = [distribution("tensorflow", "2.18.1"), distribution("keras", keras)]
+    items += [distribution(beside, "2.18.0")] if beside else []
+    environment = known({"TF_USE_LEGACY_KERAS": value})
+    machine = facts(
+        *BUILDS["tensorflow"], distributions=tuple(items), host={"environment": environment}
+    )
+    found = findings(ID, context(machine))
+    assert [item.severity for item in found] == expected
+    if found:
+        assert found[0].fix is not None
+        assert "tf-keras==2.18.*" in argv(found[0].fix.actions[0])

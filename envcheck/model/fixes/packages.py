@@ -43,13 +43,6 @@ class InstallDependant(Fix):
 
 
 @dataclass
-class InstallLegacyKeras(Fix):
-    """Install Keras 2, which a variable asks for."""
-
-    requirement: str
-
-
-@dataclass
 class RestoreKeras2(Fix):
     """Run code for Keras 2 with the TensorFlow that is there."""
 
