@@ -48,9 +48,11 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
     if any("metadata" not in entry for entry in checked):
         return NOT_STATED
     folders, compiler = _Folders(host), _find_compiler(host, answer)
-    own = "cpython-" + str(answer["abi"])[2:]
+    tag = "cpython-" + str(answer["abi"])[2:]
     faults: List[FileFault] = []
     for entry in checked:
+        # a folder on PYTHONPATH may be another Python's, whole: its entry is at fault
+        own = "" if entry.get("scope") in ("path", "front") else tag
         faults += _find_faults(host, folders, entry, compiler, own)
     if not faults and folders.unreadable is not None:
         return folders.unreadable

@@ -365,3 +365,16 @@ def test_an_empty_module_stops_only_what_takes_names_from_it(
     install(site, {**texts, "torch/nn/user.py": f"{line}\n".encode()})
     (site / "torch/nn/part.py").write_text("")
     assert faults(site) == [("torch/nn/part.py", kind)]
+
+
+@pytest.mark.needs("linux")
+def test_a_folder_of_another_python_is_not_damaged(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHONPATH is at fault, not the files in it."""
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    (tmp_path / "other").mkdir()
+    name = "torch/_c.cpython-32-x86_64-linux-gnu.so"
+    install(tmp_path / "other", {"torch/__init__.py": b"x = 1\n", name: LIBRARY})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "other"))
+    assert faults(site) == []
