@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LIMIT = 5000  # distributions
 # What CPython compiles, and its own library imports without a replacement.
 _COMPILED = (
-    "_bz2 _ctypes _lzma _multiprocessing _posixsubprocess _random _socket _sqlite3 _ssl _struct"
-    " array binascii fcntl math mmap pyexpat select unicodedata zlib"
+    "_bz2 _contextvars _csv _ctypes _lzma _multiprocessing _posixsubprocess _random _socket"
+    " _sqlite3 _ssl _struct array binascii fcntl math mmap pyexpat select unicodedata zlib"
 )
 _SHARES = "include-system-site-packages"  # pyvenv.cfg
 _READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not give all modules
@@ -94,7 +94,10 @@ def find_compiled():  # type: () -> Dict[str, str]
     if sys.platform != "linux" or sys.implementation.name != "cpython":
         return {}
     found = {}
-    for name in _COMPILED.split():
+    names = _COMPILED.split()
+    if sys.version_info < (3, 7):
+        names.remove("_contextvars")
+    for name in names:
         specs = [each.find_spec(name, None) for each in sys.meta_path]
         found[name] = ([str(each.origin) for each in specs if each is not None] + [""])[0]
     return {name: path for name, path in found.items() if path not in ("built-in", "frozen")}
