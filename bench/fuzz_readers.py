@@ -347,13 +347,13 @@ def main() -> int:
         path = folder / "input"
         path.write_text(make(rng), encoding="utf-8", errors="surrogatepass")
         sys.argv = ["envcheck", *command(str(path))]
-        start = time.perf_counter()
+        start = time.process_time()  # of the processor: others share the machine
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             code = guarded(run)
         said.seek(0)
         text = said.read()
-        taken = time.perf_counter() - start
+        taken = time.process_time() - start
         slowest = max(slowest, taken)
         given[name] += 1
         accepted[name] += code != 2

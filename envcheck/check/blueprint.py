@@ -97,6 +97,7 @@ class Image:
     lacks: str = ""  # what it holds in place of a framework that envcheck judges
     is_open: bool = False  # its name does not say whether its framework is built for a GPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
+    constraints: str = ""  # the file that pip keeps to in it
     # it brings a newer libcuda, which data-centre GPUs use with an older driver
     has_compat: bool = False
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
@@ -282,6 +283,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         is_open=bool(parts.get("open")),
         is_partial=row.partial or bool(frameworks or packages),
         has_compat="month" in parts,
+        constraints=row.constraints if parts.get("month", "") >= row.constrained_from else "",
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
 

@@ -840,7 +840,10 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
     libc = "glibc" if image.glibc else ""
     if image.os == "alpine":
         libc = "musl"
-    variables = keep_known_variables(dict(line.text.split("=", 1) for line in blueprint.variables))
+    stated = dict(line.text.split("=", 1) for line in blueprint.variables)
+    variables = keep_known_variables(stated)
+    if bound := stated.get("PIP_CONSTRAINT", image.constraints):  # ENV PIP_CONSTRAINT= lifts it
+        variables["PIP_CONSTRAINT"] = bound
     if blueprint.loader_path is not None:
         variables.setdefault("LD_LIBRARY_PATH", blueprint.loader_path.text)
     return HostFacts(

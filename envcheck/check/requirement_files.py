@@ -494,12 +494,27 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
         if isinstance(source, dict)
         else package.get("index")
     )
-    text = f"{name}=={version}" + (f" ; {marker}" if marker else "")
+    text = f"{name}=={version}{_label_of_files(package, version)}"
+    text += f" ; {marker}" if marker else ""
     yield from with_index(
         [index] if isinstance(index, str) else [],
         [Line(text, location, links=location)],
         is_only=True,
     )
+
+
+_LABEL = re.compile(r"-\d[^-/]*(?:\+|%2B)([\w.]+)-[^/]*\.whl$")
+
+
+def _label_of_files(package: Mapping[str, Any], version: str) -> str:
+    """Return the label of the build that a lock's files have and its version lacks.
+
+    PDM writes 2.14.1 for torch-2.14.1+cu126-cp311-cp311-linux_x86_64.whl.
+    """
+    rows = [*_tables(package.get("files")), *_tables(package.get("wheels"))]
+    names = (str(row.get("file") or row.get("url") or row.get("name")) for row in rows)
+    labels = {match[1] for name in names if (match := _LABEL.search(name))}
+    return f"+{labels.pop()}" if len(labels) == 1 and "+" not in version else ""
 
 
 def _uv_indexes(document: Mapping[str, Any], selection: Selection) -> Callable[[str], list[str]]:

@@ -27,6 +27,8 @@ class ImageConvention:
     holds: str = ""  # the framework that its images hold, where the tag does not name a release
     gpu: bool = False  # all of its images hold the build for CUDA
     lacks: str = ""  # what its images hold in place of a framework that envcheck judges
+    constraints: str = ""  # the file that pip keeps to in its images, by PIP_CONSTRAINT
+    constrained_from: str = ""  # the month of the first of them: 25.03
     gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
 
 

@@ -525,31 +525,45 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context) if installed else ():
         there = [build for build in installed if build.framework == wanted.framework]
         build = wanted.build
-        if (
-            not wanted.required_by
-            or build is None
-            or build.installed
-            or not there
-            or not there[0].version
-        ):
+        if build is None or build.installed or not there or not there[0].version:
+            continue
+        if not wanted.required_by and not _is_vendors(there[0]):
             continue
         cuda = build.cuda.value
         other = ""
         if cuda and cuda != there[0].cuda.value:
             other = f", a build for CUDA {cuda}"
-        name = wanted.required_by.split(" ")[0]
-        fitting = fitting_package(context, name, there[0])
+        fitting, why = "", wanted.text
+        if wanted.required_by:
+            fitting = fitting_package(context, wanted.required_by.split(" ")[0], there[0])
+            why = f"{wanted.required_by} requires {wanted.text}, so installing it"
+        message = f"{why} replaces {there[0].label}{_VENDORS * _is_vendors(there[0])}"
         yield Finding(
             "",
             COMPATIBLE,
             "",
-            f"{wanted.required_by} requires {wanted.text}, so installing it replaces"
-            f" {there[0].label} by {build.label}{other}.",
+            f"{message} by {build.label}{other}.{_describe_constraint(context)}",
             (context.seen("python.frameworks", shown=there[0].label),),
             cure=(
                 Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None
             ),
         )
+
+
+_VENDORS = ", a vendor's own build,"
+
+
+def _is_vendors(build: Build) -> bool:
+    """Return whether a version is of a commit, as in NVIDIA's containers: 2.7.0a0+7c8ec84dab."""
+    return re.search(r"(?:a|b|rc)\d+\+", build.full_version) is not None
+
+
+def _describe_constraint(context: Context) -> str:
+    """Say which file pip keeps to here; "" where it keeps to none."""
+    file = (context.facts.host.environment.value or {}).get("PIP_CONSTRAINT", "")
+    if file:
+        return f" Or pip refuses it: PIP_CONSTRAINT names {file}, whose pins it keeps to."
+    return ""
 
 
 def fitting_package(context: Context, name: str, build: Build) -> str:

@@ -575,3 +575,19 @@ gpu = ["torch"]
 """
     (found,) = read_blueprints(text, "pyproject.toml", lambda _: None, Selection(("all",)))
     assert [line.text for line in found.requirements] == ["numpy", "torch"]
+
+
+def test_the_label_of_a_build_may_stand_in_the_names_of_its_files_alone() -> None:
+    text = """[[package]]
+name = "torch"
+version = "2.14.1"
+files = [
+    {file = "torch-2.14.1+cu126-cp311-cp311-manylinux_2_28_x86_64.whl", hash = "sha256:0"},
+    {file = "torch-2.14.1-cp311-none-macosx_11_0_arm64.whl", hash = "sha256:1"},
+]
+"""
+    assert read(text, "pdm.lock") == [
+        ("torch==2.14.1+cu126", "pdm.lock:2")
+    ]  # as PDM 2.29 writes it
+    both = text.replace("torch-2.14.1-", "torch-2.14.1%2Bcpu-")
+    assert read(both, "pdm.lock") == [("torch==2.14.1", "pdm.lock:2")]

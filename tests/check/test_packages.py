@@ -597,3 +597,24 @@ def test_a_line_counts_where_one_python_takes_it_and_two_on_a_package_are_one(
     assert (
         said(text, Description(driver="550.67", gpus=("A100",)), "requirements.txt")[0] == verdict
     )
+
+
+@pytest.mark.parametrize(
+    ("month", "steps", "expected", "constrained"),
+    [
+        ("24.05", "RUN pip install torch==2.3.0", "torch==2.3.0 replaces torch 2.4.0a0+", False),
+        ("25.03", "RUN pip install torch==2.7.0", "torch==2.7.0 replaces torch 2.7.0a0+", True),
+        ("25.03", "ENV PIP_CONSTRAINT=\nRUN pip install torch==2.7.0", "replaces torch", False),
+        ("25.03", "RUN pip install vllm==0.9.1", "so installing it replaces torch 2.7.0a0+", True),
+        ("25.03", "RUN pip install torch", "", False),
+    ],
+)
+def test_what_replaces_the_build_of_nvidias_image_is_said_with_the_pins_that_pip_keeps_to(
+    month: str, steps: str, expected: str, constrained: bool
+) -> None:
+    text = f"FROM nvcr.io/nvidia/pytorch:{month}-py3\n{steps}\n"
+    verdict, report = said(text, Description(driver="570.86", gpus=("A100",)))
+    assert verdict == GOOD
+    assert expected in report
+    assert ("a vendor's own build" in report) == bool(expected)
+    assert ("PIP_CONSTRAINT names /etc/pip/constraint.txt" in report) == constrained
