@@ -6,6 +6,9 @@ import functools
 import json
 import os
 import signal
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import fastjsonschema
@@ -16,6 +19,10 @@ pytest_plugins = ("tests.listed_skips",)
 wait_out_programs()
 os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
 os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
+# As for most users, `envcheck` is what a shell starts. Only that: another Python there would be judged.
+_started = tempfile.TemporaryDirectory(prefix="envcheck-on-path-")
+Path(_started.name, "envcheck").symlink_to(Path(sys.executable).parent / "envcheck")
+os.environ["PATH"] = os.pathsep.join([_started.name, os.environ.get("PATH", os.defpath)])
 
 # A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and
 # programs inherit it: the tests send both. What is handled here programs start with as it is for

@@ -168,6 +168,7 @@ def run_as_shown() -> None:
     owned = python.prefix.value if python.kind.value in {"venv", "conda"} else ""
     doctor.find_changeable_environment = lambda facts: (owned or "", "")
     os.geteuid = lambda: 1000
+    sys.argv[0] = f"{os.environ['HOME']}/.bin/envcheck"
     main()
 
 

@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.actions import extras
+from envcheck.actions import extras, program
 from envcheck.actions.extras import EXTRAS, MissingExtraError, needs_extra, require_extra
 from tests.structure import ROOT, Module, modules
 
@@ -189,7 +189,7 @@ def test_the_single_file_is_started_in_an_environment_that_has_the_packages(
     archive = tmp_path / "envcheck.pyz"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("x", "")
-    monkeypatch.setattr(extras, "__file__", str(archive / "envcheck" / "actions" / "extras.py"))
+    monkeypatch.setattr(program, "__file__", str(archive / "envcheck" / "actions" / "program.py"))
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     made = "python3 -m venv ~/.envcheck && ~/.envcheck/bin/python -m pip install 'jinja2>=3.1'"
     assert message("html").endswith(

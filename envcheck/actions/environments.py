@@ -211,6 +211,55 @@ def changes_environment(action: Action) -> bool:
     return not isinstance(action, CreateEnvironment) or bool(action.folder)
 
 
+def fit_to_installer(
+    actions: Iterable[Action], python: str, *, lacks_pip: bool = False, uv: str = ""
+) -> tuple[Action, ...]:
+    """Write pip's actions for the environment of `python`, which may have no pip.
+
+    uv takes them where one is named; else the pip that Python brings comes first.
+    """
+    if not lacks_pip:
+        return tuple(actions)
+    if uv:
+        others = (item for item in actions if not isinstance(item, (AddPip, UpgradePip)))
+        return tuple(_by_uv(item, python, uv) for item in others)
+    found = [
+        replace(item, installer=PIP, program="") if _installs(item, python) else item
+        for item in actions
+    ]
+    if any(_needs_pip(item, python) for item in found) and AddPip not in map(type, found):
+        found.insert(0, AddPip(python))
+    return tuple(found)
+
+
+def _installs(action: Action, python: str) -> bool:
+    return getattr(action, "python", "") == python and hasattr(action, "installer")
+
+
+def _needs_pip(action: Action, python: str) -> bool:
+    argv: tuple[str, ...] = getattr(action, "argv", ())
+    return (
+        argv[:3] == (python, "-m", "pip")
+        or _installs(action, python)
+        or isinstance(action, UpgradePip)
+    )
+
+
+def _by_uv(action: Action, python: str, uv: str) -> Action:
+    """Return what uv does in place of pip; what it has no command for stays."""
+    if _installs(action, python):
+        return replace(action, installer=UV, program=uv)
+    if not _needs_pip(action, python):
+        return action
+    argv: tuple[str, ...] = getattr(action, "argv", ())
+    words = argv[3:]
+    if words == ("cache", "purge"):
+        return replace(action, argv=(uv, "cache", "clean"))
+    if words[0] in {"check", "install", "list", "show"}:
+        return replace(action, argv=(uv, "pip", words[0], "--python", python, *words[1:]))
+    return action
+
+
 @dataclass
 class ActivateEnvironment(Action):
     """Let this shell use an environment."""

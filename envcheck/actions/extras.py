@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from envcheck.actions.shells import shell_line
+from envcheck.actions.program import is_single_file, is_throwaway
+from envcheck.actions.shells import type_here
 from envcheck.model import UserError
 
 _DISTRIBUTION = "envcheck-gpu"
@@ -23,8 +22,6 @@ EXTRAS = {
     "mcp": ("mcp",),
     "plan": ("uv",),
 }
-# in uv's cache: `uvx` made it for one run
-_UVX = re.compile(r"[/\\](?:archive|builds|environments)-v\d+[/\\]")
 
 
 class MissingExtraError(UserError):
@@ -67,22 +64,18 @@ def _describe_addition(extra: str) -> str:
     from pathlib import Path  # 3 ms, and few runs lack an extra
 
     packages = _list_packages(extra)
-    system = "windows" if os.name == "nt" else ""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return (
-            "To add it, type:"
-            f" {shell_line(('pipx', 'inject', Path(sys.prefix).name, *packages), system)}"
-        )
-    if _UVX.search(sys.prefix):
+        return f"To add it, type: {type_here('pipx', 'inject', Path(sys.prefix).name, *packages)}"
+    if is_throwaway():
         options = tuple(word for package in packages for word in ("--with", package))
-        return f"To add it, type the same command with: {shell_line(('uvx', *options), system)}"
-    if _is_single_file() and sys.prefix == sys.base_prefix:
-        made = shell_line((*_pip_words("~/.envcheck/bin/python"), *packages))
+        return f"To add it, type the same command with: {type_here('uvx', *options)}"
+    if is_single_file() and sys.prefix == sys.base_prefix:
+        made = type_here(*_pip_words("~/.envcheck/bin/python"), *packages)
         return (
             "The single file needs an environment that has its packages: start it with"
             f" ~/.envcheck/bin/python. To make it, type: python3 -m venv ~/.envcheck && {made}"
         )
-    return f"To add it, type: {shell_line((*_pip_words(sys.executable), *packages), system)}"
+    return f"To add it, type: {type_here(*_pip_words(sys.executable), *packages)}"
 
 
 def _pip_words(python: str) -> tuple[str, ...]:
@@ -93,14 +86,6 @@ def _pip_words(python: str) -> tuple[str, ...]:
     if find_spec("pip") is None and not python.startswith("~"):
         return "uv", "pip", "install", "--python", python
     return python, "-m", "pip", "install"
-
-
-def _is_single_file() -> bool:
-    """Return whether this program runs from envcheck.pyz, or from what that file unpacked."""
-    from pathlib import Path  # 3 ms, and few runs lack an extra
-
-    root = Path(__file__).parents[2]
-    return not root.is_dir() or (root / "__main__.py").is_file()
 
 
 def _list_packages(extra: str) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from envcheck.actions.machine import WriteFile
+from envcheck.actions.program import program_words
 from envcheck.model import Action, inert
+
+HERE = "windows" if os.name == "nt" else ""
 
 # to which an assignment adds a folder
 _SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")
@@ -176,12 +180,20 @@ def _split_text(text: str) -> Iterator[str]:
 def shell_line(argv: tuple[str, ...], system: str = "") -> str:
     """Quote a command for the shells of `system`: both of Windows, else a POSIX shell or zsh.
 
-    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand.
+    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand. This program
+    is named as its user can start it.
     """
+    if argv[:1] == ("envcheck",) and (system == "windows") == (HERE == "windows"):
+        argv = (*program_words(), *argv[1:])
     words = tuple(map(inert, argv))
     if system == "windows" and words:
         return windows_line(words)
     return " ".join(map(posix_word, words))
+
+
+def type_here(*words: str) -> str:
+    """Write a command for the shells of this machine."""
+    return shell_line(words, HERE)
 
 
 def action_line(action: Action, system: str = "", *, folded: bool = False) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from envcheck import api
-from envcheck.actions import shell_line
+from envcheck.actions import type_here
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.cli.report import print_answer
@@ -115,7 +115,7 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     if form == "json":
         click.echo(render_run_json(output, progress.answers, progress.timeouts, before))
     else:
-        click.echo(shell_line(("envcheck", "fleet", "report", output)))
+        click.echo(type_here("envcheck", "fleet", "report", output))
     if progress.failed or progress.timeouts or not (progress.answers or before):
         return 3
     return 0
@@ -233,10 +233,8 @@ def report(
     """
     rows = _judge(folder, golden, matrix, Target(expect, requirements))
     if not rows:
-        raise UserError(
-            f"{folder} holds no host's file. Take them:"
-            f" envcheck fleet run -i inventory.ini -o {folder}"
-        )
+        take = type_here("envcheck", "fleet", "run", "-i", "inventory.ini", "-o", folder)
+        raise UserError(f"{folder} holds no host's file. Take them: {take}")
     if html_file:
         _write_page(html_file, rows, golden)
     _print(rows, golden, printing)

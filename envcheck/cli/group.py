@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -63,6 +63,8 @@ class LazyGroup(click.Group):
         )
         if ctx.resilient_parsing:  # a shell asks for completions
             _complete_files(command)
+        else:
+            _refuse_empty(command)
         return command
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -91,6 +93,29 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             raise UserError(_describe_unknown(name))
         return super().resolve_command(ctx, args)
+
+
+class _Stated(click.types.StringParamType):
+    """A text that is not empty: `--env "$UNSET"` must not mean what no --env means."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse an empty text on the command line."""
+        name = param.name if param is not None else None
+        if value == "" and ctx and name and ctx.get_parameter_source(name) is _TYPED:
+            self.fail("it is empty: is a variable of your shell not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_TYPED = click.core.ParameterSource.COMMANDLINE
+
+
+def _refuse_empty(command: click.Command) -> None:
+    """Let no option take an empty text."""
+    for each in getattr(command, "commands", {}).values():
+        _refuse_empty(each)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.type is click.STRING:
+            parameter.type = _Stated()
 
 
 def _complete_files(command: click.Command) -> None:

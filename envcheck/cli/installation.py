@@ -15,12 +15,12 @@ from typing import cast
 
 import click
 
-from envcheck.actions import ActivateEnvironment, action_line
+from envcheck.actions import HERE, ActivateEnvironment, type_here
 from envcheck.cli import common
 from envcheck.cli.common import ProgressLine, UserError
 from envcheck.host.system import list_programs_in
 from envcheck.install.installers import installer_of
-from envcheck.install.places import Place, type_line
+from envcheck.install.places import Place
 from envcheck.install.preflight import is_root
 from envcheck.install.transaction import Transaction
 from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass
@@ -126,7 +126,7 @@ class InstallProgress:
             purpose = "To remove it"
             if existed:
                 purpose = "To go back to the one before"
-            back = type_line("envcheck", "install", "--rollback", "--env", folder)
+            back = type_here("envcheck", "install", "--rollback", "--env", folder)
             self._print(f"{folder} is the new environment. {purpose}: {back}")
             self._print(f"To use it, in each shell: {activation_line(Path(folder))}")
             return
@@ -150,10 +150,10 @@ class InstallProgress:
             )
         for step in steps:
             self._print(
-                f"  {type_line(*step.argv)}" + (f"  ({step.lasting})" if step.lasting else "")
+                f"  {type_here(*step.argv)}" + (f"  ({step.lasting})" if step.lasting else "")
             )
             if step.undo:
-                self._print(f"    undo: {type_line(*step.undo)}")
+                self._print(f"    undo: {type_here(*step.undo)}")
 
     def _print(self, line: str) -> None:
         self._line.print(line)
@@ -161,9 +161,7 @@ class InstallProgress:
 
 def activation_line(folder: Path) -> str:
     """Write what activates an environment in a shell of this machine."""
-    return action_line(
-        ActivateEnvironment(str(folder), installer_of(folder)), "windows" if os.name == "nt" else ""
-    )
+    return type_here(*ActivateEnvironment(str(folder), installer_of(folder)).command(HERE))
 
 
 def carry_out(

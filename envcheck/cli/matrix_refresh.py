@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from envcheck.actions import type_here
 from envcheck.actions.extras import require_extra
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
@@ -83,7 +84,7 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
     if target.is_dir():
         use = ""
     else:
-        use = f" Use it: envcheck doctor --matrix {inert(str(target))}"
+        use = f" Use it: {type_here('envcheck', 'doctor', '--matrix', str(target))}"
     click.echo(f"Saved to {inert(str(target))}.{use}", err=True)
     return OF_VERDICT[COMPATIBLE]
 

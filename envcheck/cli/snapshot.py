@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from envcheck.actions import type_here
 from envcheck.cli import common
 from envcheck.render.json_contracts import render_snapshot
 
@@ -22,7 +23,6 @@ def snapshot(python: str, env: str, output: str | None) -> int:
         click.echo(text, nl=False)
     else:
         common.write_file(output, text)
-        click.echo(
-            f"Saved to {output}. Judge it anywhere: envcheck doctor --snapshot {output}", err=True
-        )
+        judge = type_here("envcheck", "doctor", "--snapshot", output)
+        click.echo(f"Saved to {output}. Judge it anywhere: {judge}", err=True)
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
+from envcheck.actions import Action, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.diagnosis.acceptance import RELEASE_FINDINGS
 from envcheck.model import (
     CONDA,
@@ -17,7 +17,6 @@ from envcheck.model import (
     NOTE,
     PIP,
     SYSTEM,
-    Absent,
     Alternative,
     Environment,
     Finding,
@@ -538,8 +537,7 @@ def _fit_to_environment(
         if environment.sets:
             return [packages, *remaining]
         return [*remaining[: len(removals)], packages, *remaining[len(removals) :]]
-    has_no_pip = isinstance(context.facts.python.pip_version, Absent)
-    return [*([AddPip(context.python_program)] if has_no_pip else []), *remaining]
+    return [*Situation(context).fit(remaining)]
 
 
 def _with_python(action: Action, planned: str, python: str) -> Action:

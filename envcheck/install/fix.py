@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Iterable
 
 from envcheck.actions import (
-    AddPip,
     CreateEnvironment,
     InstallPackages,
-    UpgradePip,
     environment_python,
+    fit_to_installer,
     move_environment,
 )
 from envcheck.diagnosis.doctor import Diagnosis, Doctor, find_changeable_environment
@@ -175,7 +174,6 @@ def _find_target(
         uv = find_uv_for_pip() if lacks_pip else ""
     else:
         installer = created.installer
-        lacks_pip = False
         reported = created.folder
         python = ""
         needs_starter = installer == PIP and not created.starter
@@ -183,6 +181,7 @@ def _find_target(
         if needs_starter:
             starter = find_python(created.python, os.environ)
         uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python
+        lacks_pip = bool(uv)
     interpreter = environment_python(place, installer, windows=known.report.system == "windows")
     return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter)
 
@@ -190,10 +189,8 @@ def _find_target(
 def _fit_steps(steps: Iterable[Step], target: _Target, *, is_consistent: bool) -> tuple[Step, ...]:
     """Return the steps as they run in the environment, in order, each with its own check."""
     actions = [_fit_action(step.action, target) for step in steps]
-    if target.uv:
-        actions = [item for item in actions if not isinstance(item, (AddPip, UpgradePip))]
-    elif target.lacks_pip and _needs_pip(actions, target):
-        actions.insert(0, AddPip(target.interpreter, "Bring pip into the environment."))
+    python, lacks_pip = target.interpreter, target.lacks_pip
+    actions = list(fit_to_installer(actions, python, lacks_pip=lacks_pip, uv=target.uv))
     last = max(
         (place for place, item in enumerate(actions) if isinstance(item, InstallPackages)),
         default=-1,
@@ -217,18 +214,8 @@ def _fit_action(action: Action, target: _Target) -> Action:
     if isinstance(action, CreateEnvironment):
         if target.starter:
             action = replace(action, starter=(target.starter,))
+        elif target.uv:
+            action = replace(action, installer=UV, program=target.uv)
     elif getattr(action, "python", None) == target.python:
         action = replace(action, python=target.interpreter)
-    if target.uv and _is_by_pip(action):
-        action = replace(action, installer=UV, program=target.uv)
     return action.with_programs(dict(find_substitutes(CONDA if target.installer == CONDA else UV)))
-
-
-def _needs_pip(actions: Iterable[Action], target: _Target) -> bool:
-    own = [item for item in actions if getattr(item, "python", "") == target.interpreter]
-    return any(map(_is_by_pip, own)) and not any(isinstance(item, AddPip) for item in own)
-
-
-def _is_by_pip(action: Action) -> bool:
-    """Return whether pip takes an action: an installation, a removal, an environment for it."""
-    return getattr(action, "installer", "") == PIP and bool(getattr(action, "python", ""))

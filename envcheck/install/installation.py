@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from envcheck.actions import EVERY_SHELL, AddPip, AskPerson, CreateEnvironment, action_line
+from envcheck.actions import (
+    EVERY_SHELL,
+    AddPip,
+    AskPerson,
+    CreateEnvironment,
+    action_line,
+    type_here,
+)
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.host.prerequisites import find_program, find_python
 from envcheck.install.installers import (
@@ -21,7 +28,7 @@ from envcheck.install.installers import (
     with_reachable_indexes,
 )
 from envcheck.install.judgement import PlannedEnvironment, Smoke
-from envcheck.install.places import Place, type_line
+from envcheck.install.places import Place
 from envcheck.install.preflight import describe_closed_index
 from envcheck.install.transaction import Transaction
 from envcheck.model import (
@@ -278,7 +285,7 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
         for step in _fit_step(each, made, here)
     ]
     if here.exists and not here.has_pip and made.installer == PIP:
-        bring = AddPip(interpreter(made), "Bring pip into the environment.")
+        bring = AddPip(interpreter(made))
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
     return replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
 
@@ -286,7 +293,7 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
 def _only_environment(plan: Plan) -> Environment:
     if len(plan.environments) != 1:
         each = " and ".join(
-            f"`{type_line('envcheck', 'install', item)}`" for item in plan.requirements
+            f"`{type_here('envcheck', 'install', item)}`" for item in plan.requirements
         )
         raise UserError(
             f"these frameworks need two environments: {each}, each with an --env of its own."

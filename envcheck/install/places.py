@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from envcheck.actions import shell_line
+from envcheck.actions import type_here
 from envcheck.model import MachineError, UserError, dataclass
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
+# in an environment that an installation made; it names that one, in a copy of the project too
+MADE_BY = ".envcheck-installed"
 _STATE = ".envcheck-"
 _ID = r"\d{8}T\d{6}-\d+"
 
@@ -64,14 +65,16 @@ class Place:
         return tuple(path for path in found if ".kept" in path.name or ".aside" in path.name)
 
 
-def type_line(*words: str) -> str:
-    """Write a command for the shells of this machine."""
-    return shell_line(words, "windows" if os.name == "nt" else "")
+def was_made_by(folder: Path, identity: str) -> bool:
+    """Return whether an installation made what lies in a folder, complete or not."""
+    files = (folder / name for name in (MADE_BY, MARKER))
+    texts = (path.read_text("utf-8", "replace") for path in files if path.is_file())
+    return any(identity in text.split() for text in texts)
 
 
 def resume_line(place: Place) -> str:
     """Write the command that settles what did not come to its end."""
-    return type_line("envcheck", "install", "--resume", "--env", str(place.folder))
+    return type_here("envcheck", "install", "--resume", "--env", str(place.folder))
 
 
 def place_of(folder: str | Path) -> Place:
@@ -119,7 +122,7 @@ def find_resumable(folder: str) -> Place | None:
     """
     place = place_of(folder or DEFAULT_FOLDERS[0])
     if (place.folder / MARKER).exists() and not place.identities():
-        complete = type_line("envcheck", "fix", "--env", str(place.folder))
+        complete = type_here("envcheck", "fix", "--env", str(place.folder))
         raise MachineError(
             f"{place.folder} is an interrupted installation ({MARKER} is in it), and its journal is"
             f" gone: type `{complete}`."

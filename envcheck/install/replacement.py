@@ -23,7 +23,7 @@ from envcheck.install.journal import (
     STARTED,
     Journal,
 )
-from envcheck.install.places import MARKER, Place, resume_line
+from envcheck.install.places import MADE_BY, MARKER, Place, resume_line, was_made_by
 
 
 class ChangeError(Exception):
@@ -70,6 +70,7 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
 def commit(journal: Journal) -> None:
     """Let the new environment count from now on."""
     _clear_activation(journal.place.folder)
+    (journal.place.folder / MADE_BY).write_text(f"{journal.identity}\n", encoding="utf-8")
     sync_file_system(journal.place.folder)
     journal.write(INSTALLED, inode=get_inode(journal.place.folder))
     finish(journal)
@@ -108,7 +109,7 @@ def restore(journal: Journal, why: str) -> None:
 
 def _put_back(journal: Journal, inode: int) -> None:
     place, identity = journal.place, journal.identity
-    old = next((path for path in _list_places(journal) if get_inode(path) == inode), None)
+    old = _find_old(journal, inode)
     if old is None:
         raise ChangeError(
             f"the environment as it was is at none of {', '.join(map(str, _list_places(journal)))}."
@@ -119,6 +120,19 @@ def _put_back(journal: Journal, inode: int) -> None:
         swap_folders(place.folder, old, place.aside(f"{identity}.aside"))
     else:
         old.rename(place.folder)
+
+
+def _find_old(journal: Journal, inode: int) -> Path | None:
+    """Return where the environment as it was lies.
+
+    What the installation made bears its name; where nothing does yet, the number of the folder
+    tells.
+    """
+    there = [path for path in _list_places(journal) if path.exists()]
+    others = [path for path in there if not was_made_by(path, journal.identity)]
+    if others == there:
+        others = [path for path in there if get_inode(path) == inode]
+    return next(iter(others), None)
 
 
 def _list_places(journal: Journal) -> tuple[Path, ...]:

@@ -7,7 +7,7 @@ import time
 
 from envcheck.host.file_changes import get_inode, list_changed_files
 from envcheck.install.journal import INSTALLED, STARTED, Journal
-from envcheck.install.places import Place
+from envcheck.install.places import Place, was_made_by
 from envcheck.install.replacement import ChangeError, finish, restore
 from envcheck.model import UserError
 
@@ -83,13 +83,13 @@ def find_undoable(place: Place, identity: str) -> Journal:
             f"{place.journal(named)} does not record what"
             f" was there before {named}: it cannot be undone."
         )
-    if begun["existed"] and get_inode(place.kept(named)) != begun["inode"]:
+    if begun["existed"] and not place.kept(named).is_dir():
         raise UserError(
             f"what was there before {named} is no longer kept:"
             " only the last installation can be undone."
         )
-    there = get_inode(place.folder)
-    if there not in {0, journal.last(INSTALLED)["inode"]}:
+    is_its_own = was_made_by(place.folder, named)
+    if not is_its_own and get_inode(place.folder) not in {0, journal.last(INSTALLED)["inode"]}:
         raise UserError(
             f"{place.folder} is not the environment that {named} made: it is left as it is."
         )

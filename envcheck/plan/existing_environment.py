@@ -11,6 +11,7 @@ from envcheck.actions import (
     UninstallPackages,
     is_requirement,
     quoted,
+    shell_line,
 )
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
@@ -469,7 +470,7 @@ def _check_others_work(
     broken = next((item for item in others if item.error), None)
     if broken is not None:
         texts = (*(request.text for request in requests), broken.framework)
-        command = quoted(("envcheck", "install", *texts, "--env", options.folder), context.os)
+        command = shell_line(("envcheck", "install", *texts, "--env", options.folder), context.os)
         raise OccupiedError(
             f"{options.folder} holds {broken.label}, which does not work: {broken.error} "
             f"Fix both with `{command}`, or give a new folder."
@@ -516,7 +517,7 @@ def _clash_message(
     system: str,
 ) -> str:
     new = [choice.request.text for choice in choices]
-    command = quoted(
+    command = shell_line(
         ("envcheck", "install", *new, *(item.framework for item in keep), "--env", options.folder),
         system,
     )

@@ -22,7 +22,7 @@ from envcheck.actions import (
     environment_python,
     find_free_folder,
     move_environment,
-    quoted,
+    shell_line,
     write_launcher,
 )
 from envcheck.frameworks import framework, framework_of
@@ -302,6 +302,7 @@ def _update_command(plan: Plan, environment: Environment, words: tuple[str, ...]
     ]
     texts = (words or plan.requirements) if len(plan.environments) == 1 else requirements
     command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
+    command = shell_line(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     return f"`{command}` updates the existing one, and asks before it changes anything."
 
 

@@ -79,7 +79,7 @@ def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None
     else:
         found = write_fix(fix, situation)
     found = found or build_general_remedy(finding.id, values, situation)
-    return fit_to_system(found, situation.os) if found else None
+    return fit_to_place(found, situation) if found else None
 
 
 def remedy_of_message(
@@ -101,7 +101,7 @@ def remedy_of_message(
     is_of_release = finding_id in _RELEASE_FIRST
     first, second = (follow_fix, follow_message) if is_of_release else (follow_message, follow_fix)
     found = first() or second() or build_general_remedy(finding_id, values, situation)
-    return fit_to_system(found, situation.os) if found else None
+    return fit_to_place(found, situation) if found else None
 
 
 def _load(name: str) -> Any:
@@ -133,6 +133,13 @@ def with_remedy(finding: Finding, situation: Situation) -> Finding:
     if finding.cure is not None:
         fix = remedy_of(finding, finding.cure, situation)
     return replace(finding, fix=fix) if fix else finding
+
+
+def fit_to_place(fix: Remedy, situation: Situation) -> Remedy:
+    """Return a remedy as it can be typed on a system, for the installer of the environment."""
+    fix = fit_to_system(fix, situation.os)
+    ways = [replace(way, actions=situation.fit(way.actions)) for way in fix.alternatives]
+    return replace(fix, actions=situation.fit(fix.actions), alternatives=tuple(ways))
 
 
 def fit_to_system(fix: Remedy, system: str) -> Remedy:

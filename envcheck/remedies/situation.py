@@ -12,7 +12,6 @@ from functools import cached_property
 from envcheck.actions import (
     Action,
     ActivateEnvironment,
-    AddPip,
     CreateEnvironment,
     InstallCondaPackages,
     InstallPackages,
@@ -24,6 +23,7 @@ from envcheck.actions import (
     Show,
     UninstallPackages,
     UnsetVariable,
+    fit_to_installer,
     is_requirement,
     venv_hooks,
 )
@@ -184,9 +184,9 @@ class Situation:
     def install(
         self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
     ) -> tuple[Action, ...]:
-        """Install requirements, with what must come first.
+        """Install requirements, into a new environment where this one takes none.
 
-        An environment, or pip; () where one is not plain.
+        Return () where one is not plain.
 
         Raises ValueError for a package index other than PyTorch's own.
         """
@@ -207,10 +207,7 @@ class Situation:
                     requirements, create.interpreter(self.os), index=index, options=options
                 ),
             )
-        wanted = InstallPackages(requirements, self.python, index=index, options=options)
-        if isinstance(self.facts.python.pip_version, Absent):
-            return (AddPip(self.python), wanted)
-        return (wanted,)
+        return (InstallPackages(requirements, self.python, index=index, options=options),)
 
     def reinstall(
         self, *pins: str, modules: str = "", without_record: bool = False
@@ -230,26 +227,27 @@ class Situation:
             )
         if not all(is_requirement(pin) for listed in by_index.values() for pin in listed):
             return ()
-        has_pip = not isinstance(self.facts.python.pip_version, Absent)
-        by_uv = not has_pip and all(self._installer(pin.partition("==")[0]) == UV for pin in pins)
         managed = self.facts.python.externally_managed.value is True
-        steps = [
+        return tuple(
             ReinstallPackages(
                 tuple(listed),
                 self.python,
-                UV if by_uv else PIP,
+                PIP,
                 index,
                 ("--break-system-packages",) if managed else (),
                 modules=tuple(modules.split()),
                 without_record=without_record,
             )
             for index, listed in by_index.items()
-        ]
-        return (*(() if has_pip or by_uv else (AddPip(self.python),)), *steps)
+        )
 
-    def _installer(self, name: str) -> str:
-        found = self.context.distributions.get(name)
-        return found.installer if found else ""
+    def fit(self, actions: Iterable[Action]) -> tuple[Action, ...]:
+        """Write pip's actions for the installer of the environment."""
+        lacks_pip = isinstance(self.facts.python.pip_version, Absent)
+        uv = ""
+        if lacks_pip and any(each.installer == UV for each in self.context.distributions.values()):
+            uv = UV
+        return fit_to_installer(actions, self.python, lacks_pip=lacks_pip, uv=uv)
 
     def uninstall(self, *names: str) -> tuple[Action, ...]:
         """Remove distributions from the environment."""

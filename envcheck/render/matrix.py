@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from envcheck.actions import shell_line
+from envcheck.actions import type_here
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import document_text, pick_fields, schema_keys
@@ -217,7 +216,7 @@ def _list_all(found: ReleasesFound) -> tuple[str, ...]:
 
 
 def _type(words: tuple[str, ...]) -> Command:
-    return Command(shell_line(words, "windows" if os.name == "nt" else "linux"))
+    return Command(type_here(*words))
 
 
 def _describe_releases(

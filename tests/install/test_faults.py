@@ -218,6 +218,20 @@ def test_going_back_restores_all_that_was_there(
         run(["install", "--rollback", "--env", str(existing), "--yes"])
 
 
+def test_a_copy_of_the_project_goes_back_too(
+    stock: Path, existing: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """`cp -a` takes the kept environment along; every folder gets another number."""
+    before = tree_hash(existing)
+    assert start(existing, stock / "wheels").wait(PATIENCE) == 0
+    copy = tmp_path_factory.mktemp("copied") / "project"
+    subprocess.run(["cp", "-a", existing.parent, copy], check=True)
+    folder = copy / existing.name
+    assert run(["install", "--rollback", "--env", str(folder), "--yes"]) == 0
+    assert tree_hash(folder) == before
+    assert held_by(existing) == "2.0"
+
+
 def test_only_the_last_environment_is_kept(stock: Path, existing: Path) -> None:
     for _ in range(2):
         assert start(existing, stock / "wheels").wait(PATIENCE) == 0

@@ -11,10 +11,14 @@ from envcheck.actions import (
     CreateEnvironment,
     InstallCondaPackages,
     InstallPackages,
+    RunCommand,
+    RunPython,
+    Show,
+    UpgradePip,
     changes_environment,
     is_requirement,
 )
-from envcheck.model import Absent
+from envcheck.model import Absent, Distribution
 from envcheck.remedies.situation import Situation
 from tests.rules.factory_python import UNREADABLE, build, context, facts, findings, known
 from tests.typed import argv, argvs
@@ -83,9 +87,47 @@ def test_what_comes_first() -> None:
     ]
     windows = on(externally_managed=known(True), host={"os": known("windows")}).install("torch")
     assert argv(windows[1], "windows")[0] == ".venv\\Scripts\\python.exe"
-    without_pip = on(pip_version=Absent()).install("torch")
-    assert [argv(action)[2] for action in without_pip] == ["ensurepip", "pip"]
     assert on().install() == ()
+
+
+LACKS_PIP = {"pip_version": Absent()}
+
+
+def test_pip_comes_first_where_the_environment_has_none() -> None:
+    situation = on(**LACKS_PIP)
+    without_pip = situation.fit(situation.install("torch"))
+    assert [argv(action)[2] for action in without_pip] == ["ensurepip", "pip"]
+    shown = situation.fit([Show(("/env/bin/python", "-m", "pip", "list"))])
+    assert [argv(action)[2] for action in shown] == ["ensurepip", "pip"]
+
+
+def test_uv_does_it_where_the_environment_is_uvs() -> None:
+    torch = Distribution("torch", "2.8.0", installer="uv")
+    situation = on(**LACKS_PIP, distributions=(torch,))
+    python = "/env/bin/python"
+    pip = (python, "-m", "pip")
+    words = [
+        *situation.install("numpy<2", force=True),
+        *situation.uninstall("tensorflow"),
+        *situation.reinstall("torch==2.8.0"),
+        UpgradePip(python),
+        Show((*pip, "list")),
+        RunCommand((*pip, "cache", "purge")),
+        RunPython("print(1)", python),
+        InstallPackages(("x",), ".venv/bin/python"),
+    ]
+    assert argvs(situation.fit(words)) == [
+        ("uv", "pip", "install", "--python", python, "--force-reinstall", "numpy<2"),
+        ("uv", "pip", "uninstall", "--python", python, "tensorflow"),
+        (
+            *("uv", "pip", "install", "--python", python),
+            *("--reinstall", "--no-deps", "--no-cache", "torch==2.8.0"),
+        ),
+        ("uv", "pip", "list", "--python", python),
+        ("uv", "cache", "clean"),
+        (python, "-c", "print(1)"),
+        (".venv/bin/python", "-m", "pip", "install", "x"),
+    ]
 
 
 def test_removal_and_conda() -> None:
