@@ -91,10 +91,11 @@ import envcheck
 
 result = envcheck.doctor(env=".venv", expect="gpu")
 if not result.ok:
-    print(result.findings[0].message)
-    for step in result.steps:
-        print(*step.action.command(result.report.system))
+    print(result.cause.message if result.cause else result.report.headline)
+    print(*result.commands, sep="\n")  # quoted for the shell
 ```
+
+A program that needs a GPU [requires one](require.md) in its first line.
 
 Packages on top of a framework, such as vLLM, are asked for in the same way:
 
@@ -116,7 +117,7 @@ print([finding.message for finding in built.findings])
 
 `to_dict()` of an answer is the JSON document that the command prints with `--json`. `print(result)` shows the text of
 the command, and `found.render("markdown")` any other format. A notebook shows the answer; with the extra `html`, as the
-page of `--format html`.
+page of `--format html`, in the colours of the notebook's theme.
 
 A request that cannot be carried out raises `envcheck.UserError`. Its sentence names an argument as the option of the
 command line. No function prints, or changes the machine.

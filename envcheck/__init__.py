@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CheckResult,
         DiffResult,
         DoctorResult,
+        EnvironmentProblem,
         ExplainResult,
         MatrixResult,
         PlanResult,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         load_snapshot,
         matrix,
         plan,
+        require,
         snapshot,
     )
     from envcheck.model import Finding, Plan, Remedy, Report, Snapshot, Step, UserError
@@ -39,6 +41,7 @@ __all__ = [
     "CheckResult",
     "DiffResult",
     "DoctorResult",
+    "EnvironmentProblem",
     "ExplainResult",
     "Finding",
     "MatrixResult",
@@ -57,11 +60,13 @@ __all__ = [
     "load_snapshot",
     "matrix",
     "plan",
+    "require",
     "snapshot",
 ]
 
 
-_ASKING = ("check", "diff", "doctor", "explain", "plan", "snapshot")  # they may read this machine
+# they may read this machine
+_ASKING = ("check", "diff", "doctor", "explain", "plan", "require", "snapshot")
 
 
 class _Package(ModuleType):
@@ -79,6 +84,10 @@ class _Package(ModuleType):
         if name in _ASKING:
             return api.as_program(getattr(api, name))
         return getattr(api, name)
+
+    def __dir__(self) -> list[str]:
+        """List the API alone: what Tab completes."""
+        return [*__all__, "__version__"]
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in __all__:

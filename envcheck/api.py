@@ -24,6 +24,7 @@ from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
 from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
+    PASSED,
     SCHEMA_VERSION,
     UNDETERMINED,
     CodecError,
@@ -37,6 +38,7 @@ from envcheck.model import (
     Remedy,  # noqa: F401 - the package hands it out
     Report,
     Snapshot,
+    Source,
     Step,
     Unknown,
     UserError,
@@ -48,6 +50,8 @@ from envcheck.model import (
 
 if TYPE_CHECKING:
     from datetime import date
+
+    from typing_extensions import Self
 
     from envcheck.check.config import Config
     from envcheck.check.judge import Gate
@@ -121,6 +125,22 @@ class Result:
         """Whether the verdict is compatible."""
         return self.verdict == COMPATIBLE
 
+    @property
+    def cause(self) -> Finding | None:
+        """The finding that the others follow from; None where nothing is wrong."""
+        return None
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type, in order, quoted for the shell of the machine."""
+        return ()
+
+    def raise_for_verdict(self) -> Self:
+        """Return the answer where its verdict is compatible; else raise EnvironmentProblem."""
+        if not self.ok:
+            raise EnvironmentProblem(self)
+        return self
+
     def to_json(self) -> str:
         """Return the JSON document that the command prints with `--format json`.
 
@@ -152,15 +172,52 @@ class Result:
         """Return the text that the command prints."""
         return self.render("text")
 
+    def __repr__(self) -> str:
+        """Return two lines: what it says, and what to type first."""
+        name, first = type(self).__name__, next(iter(self.commands), "nothing")
+        headline = self.document(quiet=True).headline
+        return f"<{name} {self.verdict}: {headline}\n  to type: {first}>"
+
     def _repr_html_(self) -> str:
         from html import escape
 
-        from envcheck.render.html import render_frame
+        from envcheck.render.html import render_fragment
 
         try:
-            return render_frame(self.document(verbose=True))
+            return render_fragment(self.document(verbose=True))
         except MissingExtraError:
             return f"<pre>{escape(str(self))}</pre>"
+
+
+class EnvironmentProblem(RuntimeError):  # noqa: N818 - what it is, as one says it
+    """An environment does not hold what a program needs, or that could not be determined.
+
+    Its text is the cause and what to type; `result` is the whole answer.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self.result, self.cause, self.commands = result, result.cause, result.commands
+        lines = [result.document(quiet=True).headline]
+        if self.cause is not None and self.cause.message not in lines:
+            lines.append(self.cause.message)
+        super().__init__("\n".join([*lines, *(f"    $ {line}" for line in self.commands)]))
+
+
+def _type_steps(
+    steps: Iterable[Step], system: str, fix_command: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Write the commands of steps; `envcheck fix` takes those that change the environment."""
+    from envcheck.actions import RunEnvcheck, action_line, changes_environment
+
+    lines = []
+    for step in steps:
+        is_fixed = bool(fix_command) and changes_environment(step.action)
+        lines.append(action_line(RunEnvcheck(fix_command) if is_fixed else step.action, system))
+    return tuple(dict.fromkeys(filter(None, lines)))
+
+
+def _type_report(report: Report) -> tuple[str, ...]:
+    return _type_steps(report.steps, report.system, report.fix_command)
 
 
 @dataclass
@@ -174,6 +231,16 @@ class DoctorResult(Result):
     def verdict(self) -> str:
         """The verdict: compatible, incompatible or undetermined."""
         return self.report.verdict
+
+    @property
+    def cause(self) -> Finding | None:
+        """The finding that the others follow from; None where nothing is wrong."""
+        return next((item for item in self.findings if item.primary), None)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type, in order, quoted for the shell of the machine."""
+        return _type_report(self.report)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -252,6 +319,11 @@ class ExplainResult(Result):
         return self.reading.cause
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type, in order, quoted for the shell of the machine."""
+        return _type_report(self.report)
+
+    @property
     def line(self) -> Event | None:
         """The line of the log that matters.
 
@@ -300,6 +372,11 @@ class PlanResult(Result):
     def steps(self) -> tuple[Step, ...]:
         """The steps, in order; none where there is no plan."""
         return self.plan.steps
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type, in order, quoted for the shell of the machine."""
+        return _type_steps(self.steps, self.plan.system)
 
     def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:  # noqa: ARG002 - all have both
         """Return what every format but JSON and the files of a plan writes."""
@@ -490,7 +567,7 @@ def doctor(
         )
     judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
-    inspected = inspected_options(fold_home(python), fold_home(env))
+    inspected = _inspected(python, env)
     if prove is False and not snapshot:
         machine = with_imports(machine, Unknown("denied", "--no-import, or a setting"))
     found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
@@ -503,6 +580,86 @@ def doctor(
         machine = _prove(machine, import_timeout, hear)
         found = judged.judge(machine, inspected, only=frozenset(only))
     return DoctorResult(found.report, machine)
+
+
+def require(
+    *requirements: str,
+    gpu: bool | None = None,
+    memory: str | int = 0,
+    compute_capability: str = "",
+    driver: str = "",
+    prove: bool = False,
+    matrix: Path | None = None,
+    **frameworks: str,
+) -> DoctorResult:
+    """Return the report on the Python that runs, or raise EnvironmentProblem: cause and commands.
+
+    require(gpu=True, torch=">=2.6", memory="16 GiB") stands first in a program. It starts no
+    program and imports no framework: one that the program has imported is proven by that. `gpu`
+    says whether a GPU must work; None: if there is one. `frameworks` are releases by name, as are
+    `requirements`: "onnxruntime-gpu>=1.20". `memory` must be free on a GPU; `compute_capability`
+    and `driver` are minima. `prove` imports the installed frameworks in a process of their own.
+    """
+    from envcheck.check.config import Config
+    from envcheck.check.judge import is_of_project, make_gate
+
+    asked = (*requirements, *map(_name_release, frameworks.items()))
+    expect = {None: "auto", True: "gpu", False: "cpu"}[gpu]
+    config = Config(asked, expect, driver, compute_capability, _read_memory(memory))
+    gate = make_gate(config, "envcheck.require", load_matrix(matrix))
+    machine = _with_loaded(read_machine("", "", starts_programs=False))
+    if prove and _can_import(machine.facts.python):
+        machine = _prove(machine, 20.0, lambda *_: None)
+    report = make_doctor(gate=gate).judge(machine, _inspected("", "")).report
+    if report.fix_command:
+        prefix = machine.facts.python.prefix.value or sys.prefix
+        words = ("install", *asked, "--env", prefix)
+        if not any(map(is_of_project, report.findings)):
+            words = ("fix", *_inspected("", ""), "--expect", expect)
+        report = replace(report, fix_command=words)
+    return DoctorResult(report, machine).raise_for_verdict()
+
+
+def _name_release(framework: tuple[str, str]) -> str:
+    name, specifier = framework
+    if specifier and specifier[0] not in "=<>!~":
+        raise UserError(f"{name}={specifier!r}: give a specifier, such as '>={specifier}'.")
+    return f"{name.replace('_', '-')}{specifier}"
+
+
+_UNITS = {"": 1, "MiB": 1 << 20, "MB": 10**6, "GiB": 1 << 30, "GB": 10**9}
+
+
+def _read_memory(memory: str | int) -> int:
+    """Return a size in bytes.
+
+    Samples: 16 GiB, 40GB, 17179869184
+    """
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MG]?i?B?)", str(memory))
+    if parts is None or parts[2] not in _UNITS:
+        raise UserError(f"memory={memory!r}: give a size, such as '16 GiB'.")
+    return int(float(parts[1]) * _UNITS[parts[2]])
+
+
+def _with_loaded(machine: Snapshot) -> Snapshot:
+    """Add that what this program has imported can be imported."""
+    from envcheck.probes.imports import list_imports
+
+    tests = tuple(
+        ImportTest(item.name, item.version, modules[0].rstrip(":"), PASSED)
+        for item, modules in list_imports(machine.facts.python)
+        if all(module.rstrip(":") in sys.modules for module in modules)
+    )
+    if tests:
+        return with_imports(machine, Known(tests, Source("command", "sys.modules")))
+    return machine
+
+
+def _inspected(python: str, env: str) -> tuple[str, ...]:
+    """Return the options with which a command inspects the same environment."""
+    if not (python or env) and ASKED_BY.get() == PROGRAM:
+        python = sys.executable
+    return inspected_options(fold_home(python), fold_home(env))
 
 
 def check(
@@ -541,7 +698,7 @@ def check(
         raise UserError("--driver, --gpu, --extra and --group are about a file: name it.")
     else:
         machine = _read_judged(snapshot, python, env)
-        inspected = inspected_options(fold_home(python), fold_home(env))
+        inspected = _inspected(python, env)
         report = make_doctor(gate=gate).judge(machine, inspected, is_here=not snapshot).report
     return CheckResult(
         report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired()
@@ -592,8 +749,12 @@ def log_judge(
     return LogJudge(load_matrix(matrix), facts, _make_target(expect))
 
 
+def _flatten(requirements: Iterable[Requirements]) -> tuple[str, ...]:
+    return tuple(text for each in requirements for text in _list_texts(each))
+
+
 def plan(
-    *requirements: str,
+    *requirements: Requirements,
     with_requirements: Requirements = (),
     requirement_files: Sequence[Path] = (),
     constraint_files: Sequence[Path] = (),
@@ -643,8 +804,10 @@ def plan(
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
-    texts = (*requirements, *_list_texts(with_requirements))
+    texts = (*_flatten(requirements), *_list_texts(with_requirements))
     asked, project = read_project(texts, requirement_files, constraint_files, extras, groups)
+    if not asked and project is None:
+        raise UserError("name what to plan, such as plan('torch').")
     finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
     with _blamed_on(matrix):
@@ -740,13 +903,14 @@ def read_machine(
     *,
     without_packages: bool = False,
     is_found: bool = False,
+    starts_programs: bool = True,
 ) -> Snapshot:
     """Read this machine without the probes named in `without`.
 
     Raises UserError for an unknown --python or --env.
 
     `without_packages`: read the interpreter but not its packages. `is_found`: nobody named `env`,
-    so that nothing of it may be run.
+    so that nothing of it may be run. `starts_programs`: ask nvidia-smi, compilers and the like.
     """
     from envcheck.probes.collection import collect_here  # a saved machine needs no probes: 9 ms
 
@@ -759,6 +923,7 @@ def read_machine(
         "without_packages": without_packages,
         "asks": is_about_this_python(),
         "is_found": is_found or ASKED_BY.get() == AGENT,
+        "starts_programs": starts_programs,
     }
     found = collect_here(python, env, without, **options)
     executable = found.facts.python.executable

@@ -18,7 +18,8 @@ def advise(log: str, saved: str) -> tuple[str, ...]:
     )
     rows: envcheck.MatrixResult = envcheck.matrix(python="3.11", framework="torch")
     same: bool = envcheck.diff(result.snapshot, envcheck.load_snapshot(saved)).ok
-    commands = [" ".join(step.action.command(result.report.system)) for step in steps]
+    commands: tuple[str, ...] = result.commands
+    assert len(commands) <= len(steps)
     named = [
         found.cause.id if found.cause else "",
         rows.message,

@@ -37,6 +37,7 @@ class Config:
     expect: str = "auto"
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
     min_compute_capability: str = ""  # 7.5
+    min_memory: int = 0  # bytes that a GPU must have free
     ignored: tuple[Ignored, ...] = ()
     imports: bool = True  # whether a doctor may import frameworks for real
 

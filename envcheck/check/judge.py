@@ -67,14 +67,19 @@ class Gate:
         )
 
 
+def make_gate(config: Config, path: str, matrix: Matrix) -> Gate:
+    """Return the gate of a configuration; raises RequestError for what no release can meet."""
+    check_requirements(config.requires, matrix)
+    return Gate(config, matrix, path, datetime.now(timezone.utc).date())
+
+
 def load_gate(text: str | None, path: str, matrix: Matrix) -> Gate:
     """Read the configuration of a project; None: it has none. Raises ConfigError."""
     try:
         config = Config() if text is None else parse_config(text)
-        check_requirements(config.requires, matrix)
+        return make_gate(config, path, matrix)
     except (ConfigError, RequestError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    return Gate(config, matrix, path, datetime.now(timezone.utc).date())
 
 
 IGNORED = "tool.envcheck.ignore"
@@ -96,7 +101,13 @@ def judge_project(
     `inspected` are the options that say what was looked at. `exists` tells which folders are there,
     on the machine that is judged.
     """
-    demands = Demands(config.requires, config.min_driver, config.min_compute_capability, location)
+    demands = Demands(
+        config.requires,
+        config.min_driver,
+        config.min_compute_capability,
+        config.min_memory,
+        location,
+    )
     demanding = _with_target(context, demands=demands, requirements=())
     is_read = not isinstance(context.facts.python.frameworks, Unknown)
     required = list_required(demanding)
@@ -117,7 +128,7 @@ def judge_project(
     installed = _with_target(context, demands=demands, requirements=present)
     found = evaluate(installed)
     planned = tuple(
-        replace(item, fix=plan) if _is_of_project(item) else item for item in found.findings
+        replace(item, fix=plan) if is_of_project(item) else item for item in found.findings
     )
     report = with_remedies(replace(found, findings=planned), Situation(installed), strictly=True)
     final = [apply_ignores(item, report.findings, config, today) for item in report.findings]
@@ -129,7 +140,7 @@ def _with_target(context: Context, **changes: Any) -> Context:
     return Context(context.facts, context.matrix, replace(context.target, **changes))
 
 
-def _is_of_project(finding: Finding) -> bool:
+def is_of_project(finding: Finding) -> bool:
     """Return whether a finding is about a release that the project requires."""
     return any(
         item.fact == "tool.envcheck" and item.shown.startswith("requires")

@@ -70,12 +70,13 @@ class LocalHost:
     """Answer the probes from the running system; safe to use from several threads.
 
     `budget` limits all external programs together, in seconds: a machine on which every tool hangs
-    still gets its report.
+    still gets its report. With 0 none is started.
     """
 
     def __init__(self, budget: float = 3.5) -> None:
         self.system = _SYSTEMS.get(sys.platform, sys.platform)
         self._deadline = time.monotonic() + budget
+        self._starts_programs = budget > 0
         self._patience = 1.0
         self._answers: Dict[Tuple[str, ...], Any] = {}
         self._locks: Dict[Tuple[str, ...], threading.Lock] = {}
@@ -217,6 +218,8 @@ class LocalHost:
         self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]
     ) -> Fact[Completed]:
         left = self._deadline - time.monotonic()
+        if not self._starts_programs:
+            return Unknown("denied", "no program is started", (" ".join(argv),))
         if left <= 0.05:
             return Unknown("timeout", "no time is left for external programs", (" ".join(argv),))
         program = argv[0] if os.path.isabs(argv[0]) else os.path.abspath(argv[0])

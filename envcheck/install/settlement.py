@@ -7,7 +7,7 @@ import time
 
 from envcheck.host.file_changes import get_inode, list_changed_files
 from envcheck.install.journal import INSTALLED, STARTED, Journal
-from envcheck.install.places import Place, was_made_by
+from envcheck.install.places import MADE_BY, Place, was_made_by
 from envcheck.install.replacement import ChangeError, finish, restore
 from envcheck.model import UserError
 
@@ -99,4 +99,5 @@ def find_undoable(place: Place, identity: str) -> Journal:
 def changed_since(journal: Journal) -> tuple[str, ...]:
     """List the files of an environment that somebody made or changed after its installation."""
     at = calendar.timegm(time.strptime(journal.last(INSTALLED)["at"], "%Y-%m-%dT%H:%M:%SZ"))
-    return tuple(list_changed_files(journal.place.folder, at + _SECOND))
+    found = list_changed_files(journal.place.folder, at + _SECOND)
+    return tuple(name for name in found if name != MADE_BY)

@@ -47,7 +47,9 @@ else:
         cls.__record_fields__ = names
         cls.__dataclass_fields__ = _LazyFields()
         cls.__setattr__ = cls.__delattr__ = _reject_change
-        cls.__eq__, cls.__hash__, cls.__repr__ = _equal, _hash, _repr
+        cls.__eq__, cls.__hash__ = _equal, _hash
+        if cls.__repr__ is object.__repr__:  # a base may say less than all of its fields
+            cls.__repr__ = _repr
         return cls
 
     def _make_init(names: Tuple[str, ...], defaults: Dict[str, Any]) -> Callable[..., None]:

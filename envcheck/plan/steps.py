@@ -301,7 +301,6 @@ def _update_command(plan: Plan, environment: Environment, words: tuple[str, ...]
         item.requirement for item in plan.releases if item.environment == environment.folder
     ]
     texts = (words or plan.requirements) if len(plan.environments) == 1 else requirements
-    command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     command = shell_line(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     return f"`{command}` updates the existing one, and asks before it changes anything."
 

@@ -90,12 +90,20 @@ def collect(
     return Snapshot(SCHEMA_VERSION, __version__, name, taken_at, redactor.redact(facts))
 
 
-def collect_here(python: str, env: str, without: Collection[str] = (), **options: bool) -> Snapshot:
+def collect_here(
+    python: str,
+    env: str,
+    without: Collection[str] = (),
+    *,
+    starts_programs: bool = True,
+    **options: bool,
+) -> Snapshot:
     """Read this machine with the named Python, as `collect` does.
 
     `options` are of PythonSelection.
     """
-    return collect(LocalHost(), PythonSelection(python, env, **options), without)
+    host = LocalHost() if starts_programs else LocalHost(0.0)
+    return collect(host, PythonSelection(python, env, **options), without)
 
 
 def _run_probes(

@@ -28,17 +28,22 @@ def render_html(document: Document) -> str:
     return fill("document.html", document=document)
 
 
-def render_frame(document: Document) -> str:
-    """Write a document for a notebook.
+# In a notebook the theme around it says what is light and dark; these tones are read on both.
+_ANY_THEME = """--ground: transparent; --ink: currentColor;
+--dim: color-mix(in srgb, currentColor 70%, transparent);
+--line: color-mix(in srgb, currentColor 25%, transparent);
+--card: color-mix(in srgb, currentColor 6%, transparent);
+--ok: #2c974b; --warning: #b08800; --error: #e5484d; --undetermined: #9a6ee2;"""
 
-    A frame of its own, whose styles and scripts do not act outside it.
-    """
-    from html import escape
 
-    style = "width: 100%; height: 36em; border: 0"
+def render_fragment(document: Document) -> str:
+    """Write a document for a notebook: its part of a page, whose styles act on nothing else."""
+    page = render_html(document)
+    styles = page[page.index("* {") : page.index("@media print")].replace("body {", "& {")
+    main = page[page.index("<main>") : page.index("</main>")].replace("<main>", "", 1)
     return (
-        f'<iframe title="envcheck report" sandbox style="{style}"'
-        f' srcdoc="{escape(render_html(document))}"></iframe>'
+        f"<style>.envcheck-report {{ {_ANY_THEME}\n{styles}}}</style>"
+        f'<div class="envcheck-report">{main}</div>'
     )
 
 

@@ -19,6 +19,8 @@ from envcheck.model import (
     Evidence,
     Finding,
     Fix,
+    FollowRow,
+    Gpu,
     Source,
     Unknown,
     at_least,
@@ -163,6 +165,36 @@ def required_capability(context: Context) -> Iterator[Finding]:
             seen = context.seen("gpus", gpu.compute_capability)
             evidence = (_cite_demand(context, f"min-compute-capability = {floor}"), seen)
             yield incompatible(message, evidence, cure=HideGpu())
+
+
+_GIB = 1 << 30
+
+
+@rule("gpu-memory-exhausted")
+def required_memory(context: Context) -> Iterator[Finding]:
+    """Find that no GPU has as much free memory as is required."""
+    floor = context.demands.min_memory
+    gpus = [item.gpu for item in judged_gpus(context)] if floor else []
+    if not gpus:
+        return
+    free = [_free_memory(context, gpu) for gpu in gpus]
+    if max(free) < floor:
+        best = gpus[free.index(max(free))]
+        total = context.need(best.memory_bytes, "gpus") or 0
+        message = (
+            f"{floor / _GIB:.1f} GiB of GPU memory are required; {gpu_name(best)} has"
+            f" {max(free) / _GIB:.1f} of {total / _GIB:.1f} GiB free."
+        )
+        evidence = (
+            _cite_demand(context, f"memory = {floor / _GIB:.1f} GiB"),
+            context.seen("gpus", best.memory_bytes),
+        )
+        yield incompatible(message, evidence, cure=FollowRow())
+
+
+def _free_memory(context: Context, gpu: Gpu) -> int:
+    total = context.need(gpu.memory_bytes, "gpus") or 0
+    return total - (gpu.memory_used_bytes.value or 0)
 
 
 def _cite_demand(context: Context, text: str) -> Evidence:

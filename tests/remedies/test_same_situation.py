@@ -38,7 +38,6 @@ OF_LOGS_ALONE = {
     "device-placement": "what a program asks of a device shows only when it runs",
     "disk-full": "which disk a program fills shows only when it runs",
     "engine-mismatch": "which engine file a program loads shows only when it does",
-    "gpu-memory-exhausted": "how much a program asks for shows only when it runs",
     "multi-gpu-p2p-nccl": "whether GPUs reach each other shows only when they try",
     "import-failed": "the doctor's own import states it, and explain finds its cause",
     "program-error": "the program itself is wrong",
@@ -47,6 +46,7 @@ OF_LOGS_ALONE = {
 }
 # Both can state these, and no comparison holds.
 NOT_COMPARED = {
+    "gpu-memory-exhausted": "a rule states it of what `require` asks for alone",
     "library-missing": "a log names FFmpeg's libraries so, the doctor those that a framework loads",
     "tensorrt-missing": "a note of the doctor, which explain leaves to the messages",
 }
