@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         MatrixResult,
         PlanResult,
         Result,
+        RuleResult,
         check,
         diff,
         doctor,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         matrix,
         plan,
         require,
+        rule,
         snapshot,
     )
     from envcheck.model import Finding, Plan, Remedy, Report, Snapshot, Step, UserError
@@ -50,6 +52,7 @@ __all__ = [
     "Remedy",
     "Report",
     "Result",
+    "RuleResult",
     "Snapshot",
     "Step",
     "UserError",
@@ -61,6 +64,7 @@ __all__ = [
     "matrix",
     "plan",
     "require",
+    "rule",
     "snapshot",
 ]
 

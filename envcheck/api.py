@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from envcheck.check.judge import Gate
     from envcheck.diff.compare import Comparison
     from envcheck.explain.judge import LogJudge, Reading
+    from envcheck.explain.rule_page import RulePage
     from envcheck.explain.signatures import Event
     from envcheck.matrix import Matrix
     from envcheck.plan.project import ProjectLines
@@ -505,6 +506,37 @@ class DiffResult(Result):
         return render_diff_json(self.comparison, self.names)
 
 
+@dataclass
+class RuleResult(Result):
+    """The answer of `rule`: what is known of a finding in general."""
+
+    page: RulePage
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: compatible, as nothing is judged."""
+        return COMPATIBLE
+
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.rule_page import describe_rule_page
+
+        return describe_rule_page(self.page, verbose=verbose, quiet=quiet)
+
+    def to_json(self) -> str:
+        """Return the JSON document of the finding."""
+        from envcheck.render.rule_page import render_rule_json
+
+        return render_rule_json(self.page)
+
+
+def rule(finding: str) -> RuleResult:
+    """Explain a finding in general: its messages, how it is decided, what to do about it."""
+    from envcheck.explain.rule_page import describe_rule
+
+    return RuleResult(describe_rule(finding))
+
+
 def snapshot(*, python: Path = "", env: Path = "") -> Snapshot:
     """Read this machine: its driver, GPUs, libraries, and one Python environment.
 
@@ -605,7 +637,7 @@ def require(
 
     asked = (*requirements, *map(_name_release, frameworks.items()))
     expect = {None: "auto", True: "gpu", False: "cpu"}[gpu]
-    config = Config(asked, expect, driver, compute_capability, _read_memory(memory))
+    config = Config(asked, expect, driver, compute_capability, min_memory=_read_memory(memory))
     gate = make_gate(config, "envcheck.require", load_matrix(matrix))
     machine = _with_loaded(read_machine("", "", starts_programs=False))
     if prove and _can_import(machine.facts.python):

@@ -27,6 +27,7 @@ FUNCTIONS = (
     "matrix",
     "plan",
     "require",
+    "rule",
     "snapshot",
 )
 
@@ -73,6 +74,7 @@ QUESTIONS: dict[str, Any] = {
     "matrix query --framework jax --python 3.11": lambda: envcheck.matrix(
         framework="jax", python="3.11"
     ),
+    "rule numpy-abi": lambda: envcheck.rule("numpy-abi"),
     "diff machine.json machine.json": lambda: envcheck.diff("machine.json", "machine.json"),
 }
 
@@ -155,6 +157,9 @@ REFUSED: dict[str, Any] = {
     "name one with --dockerfile": lambda: envcheck.check(driver="570"),
     "--driver 'x': give a driver release": lambda: envcheck.check(file="Dockerfile", driver="x"),
     "other.toml": lambda: envcheck.check("other.toml"),
+    r"no finding has the id 'numpy-ab'\. Did you mean numpy-abi\?": lambda: envcheck.rule(
+        "numpy-ab"
+    ),
 }
 
 

@@ -22,11 +22,11 @@ class ConfigError(UserError):
 
 @dataclass
 class Ignored:
-    """One finding id that does not count until a date, inclusive."""
+    """One finding id that does not count until a date, inclusive, or for good."""
 
     id: str
     reason: str
-    until: date
+    until: date = date.max  # for good
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Config:
     expect: str = "auto"
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
     min_compute_capability: str = ""  # 7.5
-    min_memory: int = 0  # bytes that a GPU must have free
     ignored: tuple[Ignored, ...] = ()
     imports: bool = True  # whether a doctor may import frameworks for real
+    min_memory: int = 0  # bytes that a GPU must have free
 
 
 def parse_config(text: str) -> Config:
@@ -86,7 +86,7 @@ def _read_table(text: str) -> object:
 
 
 def _config(table: Mapping[str, Any]) -> Config:
-    plain = {**table, "ignore": [_with_text_date(row) for row in _rows(table)]}
+    plain = {**table, "ignore": [_with_text_date(_parse_short(row)) for row in _rows(table)]}
     _validate(plain)
     return Config(
         requires=tuple(plain.get("requires", ())),
@@ -101,10 +101,18 @@ def _config(table: Mapping[str, Any]) -> Config:
 def _rows(table: Mapping[str, Any]) -> list[Any]:
     rows = table.get("ignore", [])
     if not isinstance(rows, list):
-        raise ConfigError(
-            "tool.envcheck.ignore must be an array of tables with id, reason and until"
-        )
+        raise ConfigError('tool.envcheck.ignore must be an array, such as ["numpy-abi: why"]')
     return rows
+
+
+def _parse_short(row: object) -> object:
+    """Read "ID: REASON" as the table that it is short for."""
+    if not isinstance(row, str):
+        return row
+    name, _, reason = row.partition(":")
+    if not reason.strip():
+        raise ConfigError(f"tool.envcheck.ignore: {row!r} must say why, such as '{row}: why'")
+    return {"id": name.strip(), "reason": reason.strip()}
 
 
 def _with_text_date(row: object) -> object:
@@ -121,6 +129,8 @@ def _parse_ignored(row: dict[str, str]) -> Ignored:
             f" {row['id']!r}{_closest(row['id'], catalogue())}"
         )
     try:
+        if "until" not in row:
+            return Ignored(row["id"], row["reason"])
         return Ignored(row["id"], row["reason"], date.fromisoformat(row["until"]))
     except ValueError:
         raise ConfigError(

@@ -16,6 +16,8 @@ from envcheck.diagnosis.planned import plan_to_meet
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
     Evidence,
@@ -29,6 +31,7 @@ from envcheck.model import (
 from envcheck.model.requirements import read_requirement
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Demands, Target
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.project import is_installed, list_required
@@ -105,8 +108,8 @@ def judge_project(
         config.requires,
         config.min_driver,
         config.min_compute_capability,
-        config.min_memory,
         location,
+        min_memory=config.min_memory,
     )
     demanding = _with_target(context, demands=demands, requirements=())
     is_read = not isinstance(context.facts.python.frameworks, Unknown)
@@ -132,7 +135,7 @@ def judge_project(
     )
     report = with_remedies(replace(found, findings=planned), Situation(installed), strictly=True)
     final = [apply_ignores(item, report.findings, config, today) for item in report.findings]
-    report = conclude(installed, final, report.checked)
+    report = count_ignored(conclude(installed, final, report.checked))
     return with_steps(replace(report, inspected=inspected), exists=exists)
 
 
@@ -156,12 +159,19 @@ def _obstacles(context: Context) -> list[str]:
 def apply_ignores(
     finding: Finding, findings: Sequence[Finding], config: Config, today: date
 ) -> Finding:
-    """Make a finding that is ignored today, or follows from one, a note that says so."""
+    """Make a finding that is ignored today, or follows from one, a note that says so.
+
+    An error that stops an import counts all the same: nothing runs then.
+    """
     causes = _causes(finding, findings)
     for item in config.ignored:
         if item.id in causes and item.until >= today:
-            reason = Evidence(IGNORED, f"until {item.until}: {item.reason}")
-            message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
+            if _stops_import(finding):
+                kept = Evidence(IGNORED, f"{item.reason}; it counts: it stops an import")
+                return replace(finding, evidence=(*finding.evidence, kept))
+            until = f"until {item.until}" if item.until < date.max else "by the project"
+            reason = Evidence(IGNORED, f"{until}: {item.reason}")
+            message = f"Ignored {until} ({item.reason}): {finding.message}"
             verdict = COMPATIBLE
             if finding.verdict == UNDETERMINED:
                 verdict = finding.verdict
@@ -171,6 +181,25 @@ def apply_ignores(
             )
             return replace(note, fix=None, cure=None)
     return finding
+
+
+def _stops_import(finding: Finding) -> bool:
+    is_error = finding.severity == ERROR and finding.verdict == INCOMPATIBLE
+    if not is_error or is_of_project(finding):
+        return False
+    return (finding.stops or catalogue()[finding.id].stops) == "import"
+
+
+def count_ignored(report: Report) -> Report:
+    """Say in the headline how many findings the project ignores."""
+    count = sum(
+        any(each.fact == IGNORED for each in item.evidence) and item.severity == NOTE
+        for item in report.findings
+    )
+    if not count:
+        return report
+    what = "1 finding is" if count == 1 else f"{count} findings are"
+    return replace(report, headline=f"{report.headline} {what} ignored.")
 
 
 def _causes(finding: Finding, findings: Sequence[Finding]) -> list[str]:

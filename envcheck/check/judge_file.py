@@ -15,7 +15,7 @@ from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
-from envcheck.check.judge import Gate, apply_ignores
+from envcheck.check.judge import Gate, apply_ignores, count_ignored
 from envcheck.check.requirement_files import Selection
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
@@ -121,7 +121,8 @@ def _judge(
     headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
     if decisive and report.verdict == UNDETERMINED:
         headline += f" State the {'GPU' if decisive == 'gpus' else 'driver'}, too."
-    return replace(report, headline=headline, judged=replace(report.judged, machine=False)), judged
+    of_file = replace(report, headline=headline, judged=replace(report.judged, machine=False))
+    return count_ignored(of_file), judged
 
 
 def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> list[Environment]:

@@ -237,6 +237,9 @@ def verbosity(quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
     return add
 
 
+_FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
+
+
 @dataclass
 class Printing:
     """How to print: in which format and colour, and how much."""
@@ -252,12 +255,14 @@ class Printing:
         return self.wants_color(sys.stdout)
 
     def wants_color(self, stream: TextIO) -> bool:
-        """Decide by --color, then by NO_COLOR, then by whether the stream is a terminal."""
+        """Decide by --color, NO_COLOR, FORCE_COLOR, then by whether the stream is a terminal."""
         if self.color_mode != "auto":
             return self.color_mode == "always"
-        return (
-            not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
-        )
+        if os.environ.get("NO_COLOR"):
+            return False
+        if any(os.environ.get(name, "0") not in {"", "0"} for name in _FORCING):
+            return True
+        return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def output_format(*forms: str) -> Callable[[F], F]:
@@ -298,7 +303,7 @@ def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Calla
             return command(printing=Printing(form, color_mode, verbose, quiet), **others)
 
         modes = click.Choice(["auto", "always", "never"])
-        words = "Colour the text report; auto honours NO_COLOR."
+        words = "Colour the text report; auto honours NO_COLOR and FORCE_COLOR."
         color = click.option("--color", "color_mode", type=modes, default="auto", help=words)
         whole = color(verbosity(quiet, verbose)(packed))
         return cast("F", output_format(*forms)(whole) if forms else whole)

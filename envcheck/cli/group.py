@@ -38,11 +38,15 @@ TASKS = {
         "diff": ("diff", "Compare two saved machines, most likely cause first."),
     },
     "Matrix, shell, agents": {
+        "rule": ("rule", "Explain a finding: its messages, the fix, how to ignore it."),
         "matrix": ("matrix", "Query, refresh and verify which releases work together."),
         "mcp": ("mcp", "Answer coding agents over MCP; changes nothing."),
         "completion": ("group", "Print the script that completes commands in your shell."),
+        "help": ("group", "Show the help of a command."),
+        "version": ("group", "Show the version."),
     },
 }
+_FUNCTIONS = {"help": "help_"}  # a name of Python's own
 COMMANDS = {name: command for commands in TASKS.values() for name, command in commands.items()}
 
 
@@ -59,7 +63,10 @@ class LazyGroup(click.Group):
             return None
         command = cast(
             "click.Command",
-            getattr(import_module(f"envcheck.cli.{COMMANDS[cmd_name][0]}"), cmd_name),
+            getattr(
+                import_module(f"envcheck.cli.{COMMANDS[cmd_name][0]}"),
+                _FUNCTIONS.get(cmd_name, cmd_name),
+            ),
         )
         if ctx.resilient_parsing:  # a shell asks for completions
             _complete_files(command)
@@ -155,6 +162,28 @@ def group(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@click.command(name="help", epilog="Example: envcheck help plan")
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show the help of COMMAND, as `envcheck COMMAND --help` does."""
+    parent = context.parent
+    assert parent is not None  # noqa: S101 - it is called by the group
+    command: click.Command = group
+    for name in names:
+        found = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        if found is None:
+            raise UserError(_describe_unknown(" ".join(names)))
+        command, parent = found, click.Context(found, parent, info_name=name)
+    click.echo(command.get_help(parent))
+
+
+@click.command(epilog="Example: envcheck version")
+def version() -> None:
+    """Show the version, as `envcheck --version` does."""
+    click.echo(f"envcheck, version {__version__}")
 
 
 _SHELLS = ("bash", "zsh", "fish", "powershell")

@@ -164,7 +164,7 @@ class RemedyRow:
     def shown(self) -> tuple[str, ...]:
         """List the values that stand in the row."""
         return tuple(
-            dict.fromkeys(name for text in _list_texts(self) for name in _PLACEHOLDER.findall(text))
+            dict.fromkeys(name for text in list_texts(self) for name in _PLACEHOLDER.findall(text))
         )
 
 
@@ -328,13 +328,13 @@ class _Filler:
         return self._values.find_value(name)
 
 
-def _list_texts(value: Any) -> Iterator[str]:
+def list_texts(value: Any) -> Iterator[str]:
     """Yield every text within a row."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (tuple, list, Mapping)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _list_texts(item)
+            yield from list_texts(item)
     else:
         for name in list_fields(value):
-            yield from _list_texts(getattr(value, name))
+            yield from list_texts(getattr(value, name))

@@ -70,10 +70,10 @@ class Demands:
     requires: tuple[str, ...] = ()
     min_driver: str = ""  # a driver release: 535.54.03, or its first parts
     min_compute_capability: str = ""  # 7.5
-    min_memory: int = 0  # bytes that a GPU must have free
     location: str = ""
     # the findings against what pip would choose for what is missing
     obstacles: tuple[str, ...] = ()
+    min_memory: int = 0  # bytes that a GPU must have free
 
 
 NO_DEMANDS = Demands()

@@ -65,11 +65,13 @@ def test_an_empty_table_demands_what_doctor_does() -> None:
             "[tool.envcheck]\nmin-compute-capability = 7.5",
             'must be a string in quotes such as "7.5"',
         ),
-        ("[tool.envcheck]\nignore = 'x'", "ignore must be an array of tables"),
-        ("[tool.envcheck]\nignore = ['x']", "tool.envcheck.ignore[0] must be a table"),
+        ("[tool.envcheck]\nignore = 'x'", "ignore must be an array, such as"),
+        ("[tool.envcheck]\nignore = ['x']", "'x' must say why, such as 'x: why'"),
+        ("[tool.envcheck]\nignore = ['x: why']", "no finding has the id 'x'"),
+        ("[tool.envcheck]\nignore = [1]", "tool.envcheck.ignore[0] must be a table"),
         (
-            "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why'}]",
-            "must contain ['until'] properties",
+            "[tool.envcheck]\nignore = [{id = 'env-mixed'}]",
+            "must contain ['id', 'reason'] properties",
         ),
         (
             "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = '   ', until = 2027-01-01}]",
@@ -98,3 +100,8 @@ def test_a_mistake_is_named(text: str, said: str) -> None:
 def test_a_value_that_cannot_be_shown_as_it_is_is_refused_in_a_sentence() -> None:
     with pytest.raises(ConfigError, match="min-driver is"):
         parse_config('[tool.envcheck]\nmin-driver = "535.\u202e4"')
+
+
+def test_an_id_with_its_reason_is_ignored_for_good() -> None:
+    config = parse_config("[tool.envcheck]\nignore = ['env-mixed: two on purpose: A']")
+    assert config.ignored == (Ignored("env-mixed", "two on purpose: A", date.max),)

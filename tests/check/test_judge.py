@@ -143,6 +143,24 @@ def test_after_its_date_it_counts_again() -> None:
     assert gate(config).expired() == (("driver-too-old", date(2026, 11, 20)),)
 
 
+def test_what_is_ignored_is_counted_in_the_headline() -> None:
+    report = judged(ignoring(date.max), torch())
+    assert report.headline.endswith(". 1 finding is ignored.")
+    told = next(item for item in report.findings if item.id == "driver-too-old")
+    assert told.message.startswith("Ignored by the project (new one ordered): ")
+    assert "ignored" not in judged(Config(("torch",)), torch()).headline
+
+
+def test_an_error_that_stops_an_import_is_not_ignored() -> None:
+    config = Config(ignored=(Ignored("numpy-abi", "it worked once", TODAY),))
+    stopping = Finding("numpy-abi", "incompatible", "error", "NumPy does not fit.")
+    kept = apply_ignores(stopping, [stopping], config, TODAY)
+    assert (kept.severity, kept.verdict) == ("error", "incompatible")
+    assert "it counts: it stops an import" in kept.evidence[-1].shown
+    warned = replace(stopping, severity="warning")
+    assert apply_ignores(warned, [warned], config, TODAY).severity == "note"
+
+
 def test_ignoring_another_id_changes_nothing() -> None:
     config = replace(
         ignoring(date(2027, 1, 1)), ignored=(Ignored("env-mixed", "why not", date(2027, 1, 1)),)
@@ -203,9 +221,9 @@ def test_where_no_requirement_applies_only_the_floors_count() -> None:
 
 
 def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
-    config = Config(ignored=(Ignored("a", "why not", TODAY),))
+    config = Config(ignored=(Ignored("gpu-absent", "why not", TODAY),))
     chain = [Finding(name, "incompatible", "error", "", caused_by=cause) for name, cause in
-             (("a", None), ("b", "a"), ("c", "b"), ("d", None))]  # fmt: skip
+             (("gpu-absent", None), ("driver-missing", "gpu-absent"), ("driver-too-old", "driver-missing"), ("disk-full", None))]  # fmt: skip
     kept = [apply_ignores(item, chain, config, TODAY) for item in chain]
     assert [item.severity for item in kept] == ["note", "note", "note", "error"]
 
