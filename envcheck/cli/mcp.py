@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import click
 
@@ -23,12 +23,16 @@ from envcheck.model import inert
 _TEXT_LIMIT = 1 << 20  # characters of a log
 _WORD_LIMIT = 1000  # characters of any other text
 _LIST_LIMIT = 20  # texts of a list
-_REPORT_LIMIT = 60_000  # characters of a report; a longer one is cut at the end of a line
+# characters of a report: 2,000 tokens; a longer one is cut at the end of a line
+_REPORT_LIMIT = 8_000
+_FULL_LIMIT = 60_000  # of one that is asked for in full
 # of an answer of the matrix: with the line that says what was cut below 800 tokens
 _MATRIX_LIMIT = 3_000
 _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part of a longer one
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
+Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
+Texts: TypeAlias = str | list[str]
 _INSTRUCTIONS = """\
 envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works
 here, with packages on top of it such as vllm, flash-attn or xformers. If not, it says what is
@@ -44,7 +48,7 @@ administrator without consent.
 def mcp() -> int:
     """Answer coding agents over the Model Context Protocol, on standard input and output.
 
-    Tools: doctor, explain, plan, matrix, check, diff. They change nothing: reports name the
+    Tools: doctor, explain, plan, matrix, check, diff, rule. They change nothing: reports name the
     commands to type. Files are read in and below the current folder only. Needs the extra mcp.
     """
     server = _make_server()
@@ -66,15 +70,28 @@ def _make_server() -> Any:
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
-                raise ToolError(_replace_surrogates(inert(str(error)))[:_WORD_LIMIT]) from None
+                sentence = _name_arguments(_replace_surrogates(str(error)))
+                raise ToolError(inert(sentence)[:_WORD_LIMIT]) from None
 
     server = Server("envcheck", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
     hints = ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    for answer in (doctor, explain, plan, matrix, check, diff):
+    for answer in (doctor, explain, plan, matrix, check, diff, rule):
         server.add_tool(_answer_within_limits(answer), annotations=hints)
     return server
+
+
+# an argument that is wrong, as pydantic says it: its name, then below it what is wrong
+_WRONG = re.compile(r"^([a-z_]\w*)[^\n]*\n  (.+?) \[type=", re.MULTILINE)
+
+
+def _name_arguments(error: str) -> str:
+    """Return the sentence on arguments of a wrong kind; any other error as it is."""
+    wrong = dict(reversed(_WRONG.findall(error)))
+    if not wrong:
+        return error
+    return "; ".join(f"{name}: {words}" for name, words in reversed(wrong.items())) + "."
 
 
 def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
@@ -97,7 +114,8 @@ def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[...
                     work, abandon_on_cancel=True, limiter=limiter[0]
                 )
             shown = found.get("report") or json.dumps(found["document"], ensure_ascii=False)
-            return CallToolResult(content=[TextContent(text=shown)], structured_content=found)
+            verdict = {"verdict": found["verdict"]}  # the rest stands in the text
+            return CallToolResult(content=[TextContent(text=shown)], structured_content=verdict)
         except UserError as error:
             sentence = str(error)
         except TimeoutError:
@@ -131,7 +149,12 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _answer(
-    result: api.Result, *, as_json: bool, limit: int = _REPORT_LIMIT, narrower: str = ""
+    result: api.Result,
+    *,
+    as_json: bool = False,
+    full: bool = False,
+    limit: int = _REPORT_LIMIT,
+    narrower: str = "; full=true shows them",
 ) -> dict[str, Any]:
     """Return the verdict with the report, as text or as the JSON document of the command.
 
@@ -146,6 +169,7 @@ def _answer(
             )
         return {"verdict": result.verdict, "document": json.loads(text)}
     report = _replace_surrogates(str(result))
+    limit = _FULL_LIMIT if full else limit
     if len(report) > limit:
         whole, _, _ = report[:limit].rpartition("\n")
         report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
@@ -187,10 +211,11 @@ def _resolve_environment(env: str) -> str:
 def doctor(
     *,
     env: str = "",
-    expect: str = "auto",
-    requirements: list[str] | None = None,
+    expect: Expectation = "auto",
+    requirements: Texts = (),
     snapshot: str = "",
     as_json: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Check whether GPU deep learning works on this machine.
 
@@ -200,24 +225,25 @@ def doctor(
     environment or the project's .venv. It is read from its files, and nothing of it is run. expect:
     what must work, auto, gpu or cpu. requirements: releases to judge too, installed or not, such as
     torch>=2.4. snapshot: a saved machine, a .json file below the current folder. as_json: the JSON
-    document in place of the text.
+    document in place of the text. full: the whole text, where it was cut.
     """
     found = api.doctor(
         env=_resolve_environment(env),
-        expect=expect,  # type: ignore[arg-type]  # checked there
-        requirements=requirements or (),
+        expect=expect,
+        requirements=requirements,
         snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
-    return _answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json, full=full)
 
 
 def explain(
     text: str,
     *,
-    expect: str = "auto",
+    expect: Expectation = "auto",
     here: bool = False,
     snapshot: str = "",
     as_json: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Find the root cause in the output of a failed run.
 
@@ -228,23 +254,24 @@ def explain(
     .json file below the current folder.
     """
     machine = _resolve_below("snapshot", snapshot, _SNAPSHOT) or None
-    found = api.explain(text, expect=expect, here=here, snapshot=machine)  # type: ignore[arg-type]  # checked there
-    return _answer(found, as_json=as_json)
+    found = api.explain(text, expect=expect, here=here, snapshot=machine)
+    return _answer(found, as_json=as_json, full=full)
 
 
 def plan(
-    requirements: list[str],
+    requirements: Texts,
     *,
-    with_requirements: list[str] | None = None,
+    with_requirements: Texts = (),
     python: str = "",
     driver: str = "",
-    gpu: list[str] | None = None,
+    gpu: Texts = (),
     glibc: str = "",
     platform: str = "",
-    expect: str = "auto",
-    installer: str = "",
+    expect: Expectation = "auto",
+    installer: Literal["", "pip", "uv", "conda"] = "",
     snapshot: str = "",
     as_json: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Plan the exact commands that install frameworks on this machine, or on one that is described.
 
@@ -256,18 +283,18 @@ def plan(
     installer: pip, uv or conda. snapshot: a saved machine.
     """
     found = api.plan(
-        *requirements,
-        with_requirements=with_requirements or (),
+        requirements,
+        with_requirements=with_requirements,
         python=python,
         driver=driver,
-        gpu=gpu or (),
+        gpu=gpu,
         glibc=glibc,
         platform=platform,
-        expect=expect,  # type: ignore[arg-type]  # checked there
-        installer=installer,  # type: ignore[arg-type]
+        expect=expect,
+        installer=installer,
         snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
-    return _answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json, full=full)
 
 
 def matrix(
@@ -305,10 +332,11 @@ def check(
     config: str = "",
     file: str = "",
     driver: str = "",
-    gpu: list[str] | None = None,
+    gpu: Texts = (),
     env: str = "",
     snapshot: str = "",
     as_json: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Check whether this machine, or what a file will build, meets [tool.envcheck].
 
@@ -320,20 +348,21 @@ def check(
         _resolve_below("config", config, _CONFIG),
         file=_resolve_below("file", file, _BUILD_FILE),
         driver=driver,
-        gpu=gpu or (),
+        gpu=gpu,
         env=_resolve_environment(env),
         snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
     )
-    return _answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json, full=full)
 
 
 def diff(
     a: str,
     b: str,
     *,
-    requirements: list[str] | None = None,
-    expect: str = "auto",
+    requirements: Texts = (),
+    expect: Expectation = "auto",
     as_json: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """Report what differs between two machines saved by `envcheck snapshot`.
 
@@ -345,7 +374,15 @@ def diff(
     found = api.diff(
         _resolve_below("a", a, _SNAPSHOT),
         _resolve_below("b", b, _SNAPSHOT),
-        requirements=requirements or (),
-        expect=expect,  # type: ignore[arg-type]  # checked there
+        requirements=requirements,
+        expect=expect,
     )
-    return _answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json, full=full)
+
+
+def rule(finding: str) -> dict[str, Any]:
+    """Explain a finding in general: messages that state it, how it is decided, what to do about it.
+
+    finding: the id of one, such as numpy-abi.
+    """
+    return _answer(api.rule(finding))

@@ -47,6 +47,9 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("matrix", {"requirement": "torch"}, "more lines; ask for one release"),
     ("check", {"file": "Dockerfile"}, "Dockerfile"),
     ("diff", {"a": "machine.json", "b": "machine.json"}, "do not differ"),
+    ("rule", {"finding": "numpy-abi"}, "compiled using NumPy 1.x"),
+    ("doctor", {"snapshot": "machine.json", "requirements": "torch>=2"}, "torch"),
+    ("plan", {"requirements": "torch", "gpu": "L4", "driver": "570", **OF_PACKAGES}, "-m venv"),
 ]
 # Tool and hostile arguments -> the sentence.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -57,7 +60,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("doctor", {"snapshot": "secret.key"}, "a file of that name is not read"),
     ("doctor", {"env": "../.."}, "is not below the folder"),
     ("doctor", {"env": "--help"}, "no Python environment found"),
-    ("doctor", {"expect": "--help"}, "give auto, gpu or cpu"),
+    ("doctor", {"expect": "--help"}, "expect: Input should be 'auto', 'gpu' or 'cpu'."),
+    ("plan", {"requirements": []}, "name what to plan"),
+    ("plan", {"requirements": 5}, "requirements: Input should be a valid "),
+    ("rule", {"finding": "numpy-ab"}, "Did you mean numpy-abi?"),
+    ("doctor", {"full": "perhaps"}, "full: Input should be a valid boolean"),
     ("doctor", {"requirements": ["--index-url=https://example.org"]}, "is not a requirement"),
     ("doctor", {"requirements": ["x"] * 21}, "give at most 20 texts"),
     ("check", {"config": ".env"}, "a file of that name is not read"),
@@ -68,7 +75,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("explain", {"text": 5}, "Input should be a valid string"),
     ("explain", {}, "Field required"),
     ("plan", {"requirements": ["-r /etc/passwd"]}, "is not a requirement such as"),
-    ("plan", {"requirements": ["torch"], "installer": "sh -c"}, "give pip, uv or conda"),
+    ("plan", {"requirements": ["torch"], "installer": "sh -c"}, "installer: Input should be"),
     ("plan", {"requirements": ["torch"], "gpu": ["$(id)"]}, "--gpu"),
     ("matrix", {"requirement": "x" * 1001}, "give at most 1,000 characters"),
     ("matrix", {"requirement": "\ufffd\u202e'; drop"}, "'"),
@@ -126,11 +133,10 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
             assert "Traceback" not in text
             assert len(text) <= 1000
         else:
-            assert answer.structured_content["verdict"] in (
-                "compatible",
-                "incompatible",
-                "undetermined",
-            )
+            (verdict,) = answer.structured_content.values()  # what is said stands there once
+            assert verdict in ("compatible", "incompatible", "undetermined")
+            if not arguments.get("as_json"):
+                assert len(text) <= 2000 * CHARACTERS_OF_A_TOKEN
     document = json.loads(answers[1].content[0].text)
     assert "snapshot" not in document
 
@@ -166,7 +172,15 @@ def test_every_tool_is_read_only_and_says_what_it_does() -> None:
             return (await client.list_tools()).tools
 
     tools = anyio.run(listed)
-    assert [tool.name for tool in tools] == ["doctor", "explain", "plan", "matrix", "check", "diff"]
+    assert [tool.name for tool in tools] == [
+        "doctor",
+        "explain",
+        "plan",
+        "matrix",
+        "check",
+        "diff",
+        "rule",
+    ]
     for tool in tools:
         assert tool.annotations.read_only_hint
         assert tool.annotations.destructive_hint is False
