@@ -297,7 +297,7 @@ def variables() -> str:
 {table(("variable", "does"), ((f"`{name}`", words) for name, words in VARIABLES.items()))}
 The first four override a fact. The evidence of a report shows an override as such.
 
-`NO_COLOR` switches colours off. `CONDA_OVERRIDE_CUDA` counts where conda honours it, `UV_CUDA_DRIVER_VERSION` where uv
+`NO_COLOR` switches colours off; `FORCE_COLOR` and `CLICOLOR_FORCE` switch them on where no terminal is. `CONDA_OVERRIDE_CUDA` counts where conda honours it, `UV_CUDA_DRIVER_VERSION` where uv
 does.
 
 ## Variables that a snapshot keeps
@@ -375,10 +375,6 @@ it has a sentence and commands of its own. Only the first way becomes steps of a
 
 def findings() -> str:
     """Return the page of the finding ids."""
-    from envcheck.rules import RULES
-
-    ruled = {name for item in RULES for name in item.ids}
-
     text = FINDINGS
     for layer, rows in itertools.groupby(
         _data("advice/findings")["findings"], lambda row: row["layer"]
@@ -386,7 +382,7 @@ def findings() -> str:
         text += f"\n## Layer: {layer}\n"
         for row in rows:
             text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."
-            text += "" if row["id"] in ruled else " Only a log shows it."
+            text += _in_general(row["id"])
             explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
             text += f"\n\nIt explains {explains}." if explains else ""
             silences = " or ".join(
@@ -399,6 +395,25 @@ def findings() -> str:
             )
             text += "\n"
     return text
+
+
+def _in_general(name: str) -> str:
+    """Return what `envcheck rule` says of a finding: its messages, how it is decided, its fixes."""
+    from envcheck.actions import typed_words
+    from envcheck.actions.shells import posix_word
+    from envcheck.explain.rule_page import describe_rule
+
+    page = describe_rule(name)
+    text = f" {' '.join(page.decided_by) or 'Only a log shows it.'}"
+    if page.messages:
+        lines = "\n".join(page.messages)
+        text += f"\n\nMessages that state it:\n\n```text\n{lines}\n```"
+    for fix in page.fixes:
+        typed = (" ".join(map(posix_word, typed_words(action))) for action in fix.actions)
+        lines = "\n".join(typed)
+        text += f"\n\nFix: {_prose(fix.summary)}"
+        text += f"\n\n```sh\n{lines}\n```" if lines else ""
+    return f'{text}\n\nTo ignore it: `ignore = ["{name}: why"]` in `[tool.envcheck]`.'
 
 
 def _data(name: str) -> dict[str, Any]:

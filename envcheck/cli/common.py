@@ -6,13 +6,14 @@ Options, the files that a user names, and the machine that a command works on.
 from __future__ import annotations
 
 import functools
+import io
 import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO, TypeVar, cast
 
 import click
@@ -289,8 +290,17 @@ def output_format(*forms: str) -> Callable[[F], F]:
     return add
 
 
-def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
-    """Add --format with these formats, --json, --color, -q and -v.
+def coloring(command: F) -> F:
+    """Add --color; the command takes `color_mode`."""
+    modes = click.Choice(["auto", "always", "never"])
+    words = "Colour the text report; auto honours NO_COLOR and FORCE_COLOR."
+    return click.option("--color", "color_mode", type=modes, default="auto", help=words)(command)
+
+
+def printing(
+    *forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE, to_file: bool = True
+) -> Callable[[F], F]:
+    """Add --format with these formats, --json, --color, -q, -v, and -o where `to_file`.
 
     The command takes them as one `printing`.
     """
@@ -298,17 +308,41 @@ def printing(*forms: str, quiet: str = _QUIET, verbose: str = _VERBOSE) -> Calla
     def add(command: F) -> F:
         @functools.wraps(command)
         def packed(
-            *, form: str = "text", color_mode: str, verbose: bool, quiet: bool, **others: object
+            *,
+            form: str = "text",
+            color_mode: str,
+            verbose: bool,
+            quiet: bool,
+            report_file: str | None = None,
+            **others: object,
         ) -> object:
-            return command(printing=Printing(form, color_mode, verbose, quiet), **others)
+            asked = Printing(form, color_mode, verbose, quiet)
+            with _writing_to(report_file):
+                return command(printing=asked, **others)
 
-        modes = click.Choice(["auto", "always", "never"])
-        words = "Colour the text report; auto honours NO_COLOR and FORCE_COLOR."
-        color = click.option("--color", "color_mode", type=modes, default="auto", help=words)
-        whole = color(verbosity(quiet, verbose)(packed))
-        return cast("F", output_format(*forms)(whole) if forms else whole)
+        whole = coloring(verbosity(quiet, verbose)(cast("F", packed)))
+        if not forms:
+            return whole
+        if to_file:
+            words = "Write to this file instead of standard output."
+            file = click.option("-o", "--output", "report_file", metavar="FILE", help=words)
+            whole = file(whole)
+        return output_format(*forms)(whole)
 
     return add
+
+
+@contextmanager
+def _writing_to(path: str | None) -> Iterator[None]:
+    """Let a file get what the block prints; it is written when the block ends."""
+    if path is None:
+        yield
+        return
+    text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+    with redirect_stdout(text):
+        yield
+    text.seek(0)
+    write_file(path, text.read())
 
 
 def expectation(words: str = "What must work; auto: a GPU if there is one.") -> Callable[[F], F]:

@@ -5,8 +5,6 @@ They run as one transaction.
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from envcheck import api
@@ -37,7 +35,6 @@ from envcheck.model import (
 )
 from envcheck.render.plan import FixResult, describe_fix, render_fix_json
 from envcheck.render.report import describe_report
-from envcheck.render.text import print_document
 
 
 def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
@@ -45,11 +42,8 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
 
     def take(fix: Fix, transaction: Transaction) -> Outcome:
         if output.is_text or not (output.agreed or output.dry_run):
-            stream = sys.stdout if output.is_text else sys.stderr
-            shown = describe_fix(
-                transaction.plan, remaining_steps(fix.diagnosis.report), verbose=output.verbose
-            )
-            print_document(shown, color=common.Printing().wants_color(stream), stream=stream)
+            remaining = remaining_steps(fix.diagnosis.report)
+            output.show(describe_fix(transaction.plan, remaining, verbose=output.verbose))
         return carry_out(transaction, f"Fix {transaction.place.folder}?", output, "fixed")
 
     fix, outcome = fix_environment(doctor, asked, InstallProgress(0, quiet=output.quiet), take)
@@ -65,8 +59,7 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     else:
         if outcome.outcome == UNCHANGED:
             click.echo(_describe_unchanged(fix))
-        shown = describe_report(report, snapshot, verbose=output.verbose, quiet=output.quiet)
-        print_document(shown, color=common.Printing().color)
+        output.show(describe_report(report, snapshot, verbose=output.verbose, quiet=output.quiet))
     if outcome.outcome in (RESTORED, UNSETTLED):
         return common.STEP_FAILED
     return 0 if outcome.outcome == PLANNED else common.OF_VERDICT[report.verdict]

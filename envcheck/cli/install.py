@@ -5,7 +5,6 @@ Resume, undo, or remove what is kept.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from envcheck.cli.installation import (
     output_options,
     report_unsettled,
 )
-from envcheck.cli.plan import show_to_run
 from envcheck.cli.smoke import SmokeOptions, run_session
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.host.file_changes import measure_tree
@@ -59,7 +57,7 @@ from envcheck.model import (
 from envcheck.plan.build import verdict_on
 from envcheck.plan.requests import check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
-from envcheck.render.plan import plan_document, render_install_json
+from envcheck.render.plan import describe_plan, plan_document, render_install_json
 from envcheck.smoke.findings import headline_of, verdict_of
 
 
@@ -104,7 +102,7 @@ def run_installation(
         )
     # with JSON, the question is about what is on stderr
     if output.is_text or not (output.agreed or output.dry_run):
-        show_to_run(plan, sys.stdout if output.is_text else sys.stderr, verbose=output.verbose)
+        output.show(describe_plan(plan, verbose=output.verbose, run_for_you=True))
     if not plan.releases or plan.blocked_by:
         _print_end(Outcome(BLOCKED, folder, why="there is no plan"), output, plan=plan)
         return OF_VERDICT[verdict_on(plan)]

@@ -24,6 +24,8 @@ from envcheck.install.places import Place
 from envcheck.install.preflight import is_root
 from envcheck.install.transaction import Transaction
 from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass
+from envcheck.render.document import Document
+from envcheck.render.text import print_document
 
 
 @dataclass
@@ -36,11 +38,18 @@ class OutputOptions:
     verbose: bool = False
     quiet: bool = False
     form: str = "text"
+    color_mode: str = "auto"
 
     @property
     def is_text(self) -> bool:
         """Return whether sentences go to standard output."""
         return self.form == "text"
+
+    def show(self, document: Document) -> None:
+        """Print what the question is about: with JSON to stderr."""
+        stream = sys.stdout if self.is_text else sys.stderr
+        color = common.Printing(color_mode=self.color_mode).wants_color(stream)
+        print_document(document, color=color, stream=stream)
 
 
 def output_options(dry_run: str) -> Callable[[common.F], common.F]:
@@ -59,9 +68,10 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
             form: str,
             verbose: bool,
             quiet: bool,
+            color_mode: str,
             **others: object,
         ) -> object:
-            output = OutputOptions(dry_run, agreed, as_root, verbose, quiet, form)
+            output = OutputOptions(dry_run, agreed, as_root, verbose, quiet, form, color_mode)
             return command(output=output, **others)
 
         form = common.output_format("text", "json")
@@ -70,7 +80,8 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
         )
         yes = click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
         dry = click.option("--dry-run", is_flag=True, help=dry_run)
-        return cast("common.F", dry(yes(root(form(common.verbosity()(packed))))))
+        printing = form(common.coloring(common.verbosity()(packed)))
+        return cast("common.F", dry(yes(root(printing))))
 
     return add
 

@@ -31,12 +31,18 @@ def matrix(context: click.Context) -> None:
 
 
 def _add_options(
-    quiet: str, verbose: str, which: str, forms: tuple[str, ...] = ("text", "json")
+    quiet: str,
+    verbose: str,
+    which: str,
+    forms: tuple[str, ...] = ("text", "json"),
+    *,
+    to_file: bool = True,
 ) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
-        return common.printing(*forms, quiet=quiet, verbose=verbose)(common.matrix(which)(command))
+        add_printing = common.printing(*forms, quiet=quiet, verbose=verbose, to_file=to_file)
+        return add_printing(common.matrix(which)(command))
 
     return add
 
@@ -137,6 +143,7 @@ def query(printing: common.Printing, *, everything: bool, sources: bool, **asked
     "Print only what was left out and how many rows changed.",
     "Name the wheel that each changed row was read from.",
     "Refresh this matrix instead of the built-in one.",
+    to_file=False,
 )
 def refresh(printing: common.Printing, **asked: Any) -> int:
     """Add new releases, Pythons and requirements from the wheels on pip's index.

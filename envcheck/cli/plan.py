@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from envcheck import api
+from envcheck.actions import type_here
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
-from envcheck.model import Plan
 from envcheck.render.formats import FORMATS
 from envcheck.render.plan import FILES, describe_plan
 from envcheck.render.text import print_document
@@ -38,24 +38,26 @@ EXAMPLE = (
 @common.snapshot("Plan for a saved machine.")
 @common.installer("pip if it can install all")
 @click.option("--env", metavar="DIR", default="", help="Folder of the environment.")
-@common.output_format("text", "json", *FILES, *FORMATS[1:])
+@common.printing(
+    "text",
+    "json",
+    *FILES,
+    *FORMATS[1:],
+    quiet="Print only the commands.",
+    verbose="Show every rejected release, and how to undo each step.",
+)
 @common.verification
 @click.option(
     "--lock", metavar="FILE", default="", help="Also write the plan with its hashes: pylock.toml."
 )
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step."
-)
 def plan(
     requirements: tuple[str, ...],
     platform: str | None,
     installer: Any,
-    form: str,
+    printing: common.Printing,
     lock: str,
-    *,
-    verbose: bool,
     **asked: Any,
 ) -> int:
     """Print the commands that install REQ on this machine, and why no newer release works.
@@ -71,11 +73,11 @@ def plan(
     _check_lock(lock)
     asked |= {"platform": platform or "", "installer": installer or ""}
     with common.slow_programs():
-        made = api.plan(*requirements, container=form == "dockerfile", **asked)
-        cpu = _plan_for_cpu(made, asked) if form == "uv" else None
-    if made.unverified and form not in ("text", "json"):
+        made = api.plan(*requirements, container=printing.form == "dockerfile", **asked)
+        cpu = _plan_for_cpu(made, asked) if printing.form == "uv" else None
+    if made.unverified and printing.form not in ("text", "json"):
         click.echo(made.plan.verified, err=True)
-    show(made, form, cpu, verbose=verbose)
+    show(made, printing, cpu)
     verdict = made.verdict
     if lock and made.plan.releases:
         verdict = _write_lock(made, lock, asked["verify_timeout"]) or verdict
@@ -100,7 +102,8 @@ def _write_lock(made: api.PlanResult, path: str, seconds: float) -> str:
         return error.verdict
     common.write_file(path, text)
     count = text.count("[[packages]]")
-    click.echo(f"{path}: {count} packages with hashes. envcheck install --lock {path}", err=True)
+    install = type_here("envcheck", "install", "--lock", path)
+    click.echo(f"{path}: {count} packages with hashes. {install}", err=True)
     return ""
 
 
@@ -117,23 +120,16 @@ def _plan_for_cpu(made: api.PlanResult, asked: dict[str, Any]) -> api.PlanResult
 
 
 def show(
-    made: api.PlanResult, form: str, cpu: api.PlanResult | None = None, *, verbose: bool
+    made: api.PlanResult, printing: common.Printing, cpu: api.PlanResult | None = None
 ) -> None:
     """Print a plan to standard output; if a file gets it, print to stderr why there is none."""
-    if form == "text":
-        _print_plan(made.plan, sys.stdout, verbose=verbose)
+    if printing.form == "text" and printing.quiet and made.commands:
+        click.echo("\n".join(made.commands))
         return
-    text = made.render(form, verbose=verbose, cpu=cpu)
+    if printing.form == "text":
+        print_document(describe_plan(made.plan, verbose=printing.verbose), color=printing.color)
+        return
+    text = made.render(printing.form, verbose=printing.verbose, cpu=cpu)
     click.echo(text.rstrip("\n"))
-    if not made.plan.releases and form in FILES and not sys.stdout.isatty():
+    if not made.plan.releases and printing.form in FILES and not sys.stdout.isatty():
         click.echo(text.partition("\n")[0], err=True)
-
-
-def show_to_run(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
-    """Print a plan whose commands are run for the user."""
-    _print_plan(plan, stream, verbose=verbose, run_for_you=True)
-
-
-def _print_plan(plan: Plan, stream: TextIO, *, verbose: bool, run_for_you: bool = False) -> None:
-    shown = describe_plan(plan, verbose=verbose, run_for_you=run_for_you)
-    print_document(shown, color=common.Printing().wants_color(stream), stream=stream)

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from envcheck.actions import action_line
 from envcheck.explain.signatures import load_signatures
 from envcheck.model import Action, UserError, dataclass
 from envcheck.remedies.rows import list_texts, load_rows
@@ -22,10 +21,10 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @dataclass
 class KnownFix:
-    """One way to mend a finding; a command that needs a value of the machine is left out."""
+    """One way to mend a finding; what needs a value of the machine is left out."""
 
     summary: str
-    commands: tuple[str, ...]
+    actions: tuple[Action, ...]
 
 
 @dataclass
@@ -103,13 +102,10 @@ def _list_fixes(name: str) -> Iterator[KnownFix]:
     for row in load_rows(name):
         if not row.is_special:
             summary = _PLACEHOLDER.sub(lambda match: match[1].upper(), row.summary)
-            actions = [each.action for each in row.actions if each.install is None]
-            yield KnownFix(summary, tuple(filter(None, map(_type_known, actions))))
+            named = (each.action for each in row.actions if each.install is None)
+            actions = (action.moved("{python}", "python3") for action in named)
+            yield KnownFix(summary, tuple(filter(_is_known, actions)))
 
 
-def _type_known(action: Action) -> str:
-    """Write a command that stands without a value of a machine; "" for any other."""
-    action = action.moved("{python}", "python3")
-    if any(_PLACEHOLDER.search(text) for text in list_texts(action)):
-        return ""
-    return action_line(action)
+def _is_known(action: Action) -> bool:
+    return not any(_PLACEHOLDER.search(text) for text in list_texts(action))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envcheck.actions import action_line
 from envcheck.explain.rule_page import RulePage
-from envcheck.model import COMPATIBLE, encode
-from envcheck.render.document import Command, Document, Line, Section, Way
+from envcheck.model import COMPATIBLE
+from envcheck.render.document import Document, Line, Section, Way, type_command
 from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.rules.catalogue import catalogue
 
@@ -54,7 +55,10 @@ def _say_how_decided(page: RulePage) -> Iterable[str]:
 
 
 def _list_fixes(page: RulePage) -> list[Section]:
-    ways = tuple(Way("fix", fix.summary, tuple(map(Command, fix.commands))) for fix in page.fixes)
+    ways = tuple(
+        Way("fix", fix.summary, tuple(type_command(each, "") for each in fix.actions))
+        for fix in page.fixes
+    )
     last = Line("`envcheck doctor` and `envcheck explain FILE` say what to type on your machine.")
     return [Section((*ways, last), Line("What to do:"))]
 
@@ -99,7 +103,10 @@ def render_rule_json(page: RulePage) -> str:
             "messages": list(page.messages),
             "decided_by": list(page.decided_by),
             "facts": list(page.facts),
-            "fixes": encode(page.fixes),
+            "fixes": [
+                {"summary": fix.summary, "commands": list(map(action_line, fix.actions))}
+                for fix in page.fixes
+            ],
             "explains": list(entry.explains),
             "follows_from": list(page.follows_from),
         }

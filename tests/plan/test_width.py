@@ -10,6 +10,7 @@ import pytest
 
 from envcheck.actions import EVERY_SHELL
 from envcheck.api import PlanResult
+from envcheck.cli.common import Printing
 from envcheck.cli.plan import show
 from envcheck.model import Plan, replace
 from envcheck.plan.steps import activation_steps
@@ -77,7 +78,7 @@ def test_text_fits_the_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     with os.fdopen(slave, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
-        show(PlanResult(LONG["no-plan"], "incompatible"), "text", verbose=False)
+        show(PlanResult(LONG["no-plan"], "incompatible"), Printing())
         terminal.write("the end")
         terminal.flush()
         shown = (
