@@ -64,7 +64,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.packages import InstallTogether
 from envcheck.model.requirements import name_of
-from envcheck.remedies import fit_to_system, remedy_of_message, write_fix
+from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.headline import shorten_message
 
@@ -447,7 +447,8 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     else:
         cure = _complete_cure(rule_finding.cure, cure)
     if cure is not None and cure != rule_finding.cure:
-        rule_fix = write_fix(cure, situation) or rule_fix
+        written = write_fix(cure, situation)
+        rule_fix = fit_to_place(written, situation) if written else rule_fix
     merged = _merge_remedies(
         rule_fix,
         fix,

@@ -6,7 +6,7 @@ The facts of a machine, read or stated by a log, and what they mean for commands
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from envcheck.actions import (
@@ -30,7 +30,7 @@ from envcheck.actions import (
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers
+from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers, replace
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import (
@@ -184,9 +184,7 @@ class Situation:
     def install(
         self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
     ) -> tuple[Action, ...]:
-        """Install requirements, into a new environment where this one takes none.
-
-        Return () where one is not plain.
+        """Install requirements; () where one is not plain.
 
         Raises ValueError for a package index other than PyTorch's own.
         """
@@ -195,18 +193,6 @@ class Situation:
         if not requirements or not all(map(is_requirement, requirements)):
             return ()
         options = (("--force-reinstall",) if force else ()) + (("--upgrade",) if upgrade else ())
-        if self.facts.python.externally_managed.value is True:
-            create = CreateEnvironment(
-                ".venv",
-                starter=(self.python,),
-                purpose="The system's Python takes no packages (PEP 668).",
-            )
-            return (
-                create,
-                InstallPackages(
-                    requirements, create.interpreter(self.os), index=index, options=options
-                ),
-            )
         return (InstallPackages(requirements, self.python, index=index, options=options),)
 
     def reinstall(
@@ -242,12 +228,28 @@ class Situation:
         )
 
     def fit(self, actions: Iterable[Action]) -> tuple[Action, ...]:
-        """Write pip's actions for the installer of the environment."""
+        """Write pip's actions for the environment, or for a new one where it takes no packages."""
+        if self.facts.python.externally_managed.value is True:
+            return tuple(self._fit_to_new(actions))
         lacks_pip = isinstance(self.facts.python.pip_version, Absent)
         uv = ""
         if lacks_pip and any(each.installer == UV for each in self.context.distributions.values()):
             uv = UV
         return fit_to_installer(actions, self.python, lacks_pip=lacks_pip, uv=uv)
+
+    def _fit_to_new(self, actions: Iterable[Action]) -> Iterator[Action]:
+        purpose = "The system's Python takes no packages (PEP 668)."
+        create = CreateEnvironment(".venv", starter=(self.python,), purpose=purpose)
+        is_made = False
+        for action in actions:
+            is_own = getattr(action, "python", "") == self.python
+            if is_own and isinstance(action, InstallPackages):
+                if not is_made:
+                    yield create
+                is_made = True
+                yield replace(action, python=create.interpreter(self.os))
+            elif not (is_own and isinstance(action, UninstallPackages)):
+                yield action
 
     def uninstall(self, *names: str) -> tuple[Action, ...]:
         """Remove distributions from the environment."""

@@ -80,12 +80,14 @@ def test_the_interpreter_on_windows() -> None:
 
 
 def test_what_comes_first() -> None:
-    managed = on(externally_managed=known(True)).install("torch")
+    system = on(externally_managed=known(True))
+    managed = system.fit([*system.uninstall("torch"), *system.install("torch")])
     assert argvs(managed) == [
         ("/env/bin/python", "-m", "venv", ".venv"),
         (".venv/bin/python", "-m", "pip", "install", "torch"),
     ]
-    windows = on(externally_managed=known(True), host={"os": known("windows")}).install("torch")
+    system = on(externally_managed=known(True), host={"os": known("windows")})
+    windows = system.fit(system.install("torch"))
     assert argv(windows[1], "windows")[0] == ".venv\\Scripts\\python.exe"
     assert on().install() == ()
 
