@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import click
@@ -32,7 +32,7 @@ _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part o
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
 Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
-Texts: TypeAlias = str | list[str]
+Texts: TypeAlias = str | Sequence[str]
 _INSTRUCTIONS = """\
 envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works
 here, with packages on top of it such as vllm, flash-attn or xformers. If not, it says what is

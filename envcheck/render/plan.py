@@ -378,7 +378,7 @@ def paths_hint(made: Environment) -> list[str]:
 _HOME = "/home/app"
 _CHECKER_PYTHON = "/opt/checker"  # its own Python, if the environment's is too old for envcheck
 _CACHE = "--mount=type=cache,target=/home/app/.cache,uid=10001 "
-_INSTALL_CHECKER = 'exec "$0" -m pip install "$ENVCHECK"'
+_INSTALL_CHECKER = 'exec "$0" -m pip install "${ENVCHECK:?name its wheel with --build-arg}"'
 
 
 def render_dockerfile(plan: Plan, images: Images) -> str:
@@ -482,10 +482,10 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
     python = "/opt/conda/bin/python" if made.installer == CONDA else "python"
     lines = [
         (
-            "# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu:"
-            " give the URL of its"
+            "# No public index has envcheck: give the URL of its wheel, or its name on your own"
+            " index, with"
         ),
-        "# wheel, or its name on your own index, with --build-arg ENVCHECK=...",
+        "# --build-arg ENVCHECK=...",
     ]
     if images.checker:
         lines.append(f"COPY --from={images.checker} /usr/local {_CHECKER_PYTHON}")
@@ -493,7 +493,7 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
     check = (f"{checker}/bin/envcheck", "check", "--config", "pyproject.toml", "--env", folder)
     return [
         *lines,
-        "ARG ENVCHECK=envcheck-gpu",
+        "ARG ENVCHECK",
         _run((python, "-m", "venv", checker)),
         _run(("sh", "-c", _INSTALL_CHECKER, f"{checker}/bin/python"), _CACHE),
         "# The build fails if the image lacks what the project's [tool.envcheck] table requires.",

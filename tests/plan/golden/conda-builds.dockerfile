@@ -9,11 +9,11 @@ WORKDIR /home/app
 RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.1=cuda*"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-# pip installs envcheck from ENVCHECK. No public index has the package envcheck-gpu: give the URL of its
-# wheel, or its name on your own index, with --build-arg ENVCHECK=...
-ARG ENVCHECK=envcheck-gpu
+# No public index has envcheck: give the URL of its wheel, or its name on your own index, with
+# --build-arg ENVCHECK=...
+ARG ENVCHECK
 RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
-RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"${ENVCHECK:?name its wheel with --build-arg}\"", "/home/app/.envcheck/bin/python"]
 # The build fails if the image lacks what the project's [tool.envcheck] table requires.
 COPY --chown=app pyproject.toml ./
 # The machine that this is planned for: a build sees neither its driver nor its GPUs.
