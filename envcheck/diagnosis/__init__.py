@@ -36,14 +36,15 @@ def diagnose(
 
         context, report = judge_what_works(context, only, report)
     report = replace(report, inspected=inspected)
-    if report.asked and report.verdict == COMPATIBLE:
-        from envcheck.remedies.frameworks import install_judged_releases  # few ask about a release
-
-        report = replace(report, obtained_by=install_judged_releases(context))
-    if all(item.cure is None for item in report.findings):
+    is_obtained = report.asked and report.verdict == COMPATIBLE
+    if not is_obtained and all(item.cure is None for item in report.findings):
         return report
     from envcheck.remedies.situation import Situation
 
+    if is_obtained:
+        from envcheck.remedies.frameworks import install_judged_releases  # few ask about a release
+
+        report = replace(report, obtained_by=install_judged_releases(Situation(context)))
     return with_steps(with_remedies(report, Situation(context)), exists=exists)
 
 

@@ -38,8 +38,9 @@ _NO_CUDA_ON_MACOS = (
 )
 
 
-def install_judged_releases(context: Context) -> RunEnvcheck | None:
+def install_judged_releases(situation: Situation) -> RunEnvcheck | None:
     """Install the releases that were judged without being installed; None without any."""
+    context = situation.context
     wanted = [
         item
         for item in wanted_releases(context)
@@ -49,8 +50,15 @@ def install_judged_releases(context: Context) -> RunEnvcheck | None:
     packages = (item.package for item in wanted_releases(context) if item.package is not None)
     texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
     if texts:
-        return RunEnvcheck(("install", *texts), "installs what was judged")
+        words = ("install", *texts, *_name_environment(situation))
+        return RunEnvcheck(words, "installs what was judged")
     return None
+
+
+def _name_environment(situation: Situation) -> tuple[str, ...]:
+    """Return the option that names the judged venv: the command may be typed anywhere."""
+    is_own = situation.facts.python.kind.value == "venv" and situation.prefix
+    return ("--env", situation.prefix) if is_own else ()
 
 
 def _pin(wanted: WantedRelease, build: Build) -> str:
@@ -79,12 +87,12 @@ def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
     name = next(published, "")
     if not name:
         return Remedy(summary)
-    is_own = situation.facts.python.kind.value == "venv" and situation.prefix
-    folder = ("--env", situation.prefix) if is_own else ()
     purpose = (
         f"Install the {identity(name).title} that fits this machine, or name another framework."
     )
-    return Remedy(summary, (RunEnvcheck(("install", name, *folder), purpose, USER),))
+    return Remedy(
+        summary, (RunEnvcheck(("install", name, *_name_environment(situation)), purpose, USER),)
+    )
 
 
 def _list_required(context: Context) -> Iterator[str]:
