@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, List, Union
+from typing import Iterable, Iterator, List, Union
 
 
 def write_output(path: Path, text: str) -> None:
@@ -292,6 +292,25 @@ def _copy_owner(source: StrPath, target: StrPath) -> None:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         status = os.lstat(source)
         os.lchown(target, status.st_uid, status.st_gid)
+
+
+def give_to_owner(paths: Iterable[str], of: StrPath) -> None:
+    """Let what belongs to root belong to the owner of a folder.
+
+    A file of several names stays: another one may be a file of root's.
+    """
+    owner = os.lstat(of)
+    for path in paths:
+        status = os.lstat(path)
+        if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+            os.lchown(path, owner.st_uid, owner.st_gid)
+
+
+def walk_tree(folder: StrPath) -> Iterator[str]:
+    """Yield every path below a folder."""
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            yield os.path.join(place, name)
 
 
 def _walk_files(folder: StrPath) -> Iterator[str]:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from envcheck.actions import AskPerson
-from envcheck.host.file_changes import FileLockedError, lock_file, remove_tree
+from envcheck.host.file_changes import (
+    FileLockedError,
+    give_to_owner,
+    lock_file,
+    remove_tree,
+    walk_tree,
+)
 from envcheck.host.guard import Guard
 from envcheck.host.interruption import allow_interrupts
 from envcheck.host.process import (
@@ -34,7 +40,7 @@ from envcheck.install.journal import (
     new_identity,
 )
 from envcheck.install.places import Place, resume_line
-from envcheck.install.preflight import Preflight, is_refused, objections
+from envcheck.install.preflight import Preflight, is_refused, is_root, objections
 from envcheck.install.replacement import (
     ChangeError,
     begin,
@@ -188,14 +194,29 @@ class Transaction:
                 why = self.judge()
             if not why:
                 commit(journal)
+                self._give_to_owner()
         except (StepError, ChangeError) as error:
             return str(error)
         except OSError as error:
             return describe_error(error, self.place)
         return why
 
+    def _give_to_owner(self) -> None:
+        """Let what root installed, and what undoes it, belong to the user of the environment."""
+        folder, state = self.place.folder, self.place.state
+        if self._has_other_owner:
+            own = (str(path) for path in (state, *state.iterdir()))
+            give_to_owner([*walk_tree(folder), *own], folder)
+
+    @property
+    def _has_other_owner(self) -> bool:
+        """Return whether root changes the environment of another user."""
+        return is_root() and self.place.is_taken and self.place.folder.stat().st_uid != 0
+
     def _make_runner(self, guard: Guard, heard: Callable[[str], None]) -> Runner:
         variables = step_variables(os.environ)
+        if self._has_other_owner:
+            variables |= {"UV_LINK_MODE": "copy"}  # not with the files of root's cache
         variables |= write_settings(self.place.state, variables)
         if any(made.installer == CONDA for made in self.plan.environments):  # its commands ask
             variables |= {"CONDA_ALWAYS_YES": "1", "MAMBA_ALWAYS_YES": "1"}

@@ -214,6 +214,20 @@ def test_nobody_is_asked_where_standard_input_is_closed(
         install("jax", "--env", "env", "--installer", "pip")
 
 
+@pytest.mark.needs("root")
+def test_what_root_installs_belongs_to_the_user_of_the_environment(here: Path) -> None:
+    version = make_wheels(here)
+    make_environment_with_pip(here / "env")
+    for path in (here, *here.rglob("*")):
+        os.lchown(path, 65534, 65534)
+    words = (f"jax=={version}", "--env", "env", "--installer", "pip", "--yes")
+    with pytest.raises(UserError, match="belongs to another user"):
+        install(*words)
+    assert install(*words, "--as-root") == 0
+    below = [*(here / "env").rglob("*"), *(here / ".envcheck-env").rglob("*")]
+    assert [path for path in below if path.lstat().st_uid != 65534] == []
+
+
 def test_going_back_says_first_what_is_lost(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
