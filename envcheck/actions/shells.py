@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from envcheck.actions.machine import WriteFile
 from envcheck.actions.program import program_words
@@ -16,16 +16,6 @@ HERE = "windows" if os.name == "nt" else ""
 
 # to which an assignment adds a folder
 _SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")
-
-
-def quoted(words: Iterable[str], system: str) -> str:
-    """Quote requirements, options and folders that were read strictly.
-
-    Both shells of Windows know double quotes.
-    """
-    if system != "windows":
-        return " ".join(map(posix_word, words))
-    return " ".join(word if re.fullmatch(r"[\w.:/\\=-]+", word) else f'"{word}"' for word in words)
 
 
 def posix_word(word: str) -> str:

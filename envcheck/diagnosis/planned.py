@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from envcheck.actions import Action, CreateEnvironment, ImportFrameworks, quoted
+from envcheck.actions import Action, CreateEnvironment, ImportFrameworks, shell_line
 from envcheck.diagnosis.acceptance import RELEASE_FINDINGS
 from envcheck.model import (
     CONDA,
@@ -496,11 +496,10 @@ def _make_remedy(
         if any(item.environment == environment.folder for item in releases):
             actions += _list_actions(context, plan, environment, folder)
     chosen = " and ".join(item.requirement for item in releases)
-    arguments = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
+    options = ("--python", python) if python else ()
+    command = shell_line(("plan", *plan.requirements, *options), context.os)
     target = "" if folder else " into a new environment"
-    summary = (
-        f"Install {chosen} and its dependencies{target}, as `envcheck plan {arguments}` selects."
-    )
+    summary = f"Install {chosen} and its dependencies{target}, as `envcheck {command}` selects."
     return Remedy(summary, tuple(actions))
 
 

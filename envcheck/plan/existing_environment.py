@@ -10,7 +10,6 @@ from envcheck.actions import (
     RemoveCondaPackages,
     UninstallPackages,
     is_requirement,
-    quoted,
     shell_line,
 )
 from envcheck.frameworks import framework as known_framework
@@ -524,8 +523,8 @@ def _clash_message(
     pins = f"{clash.first}, and {clash.second}" if clash else ""
     folder = f"{options.folder}-{choices[0].request.framework}"
     return (
-        f"no release of {quoted(new, system)} works with what {options.folder} keeps: {pins}. Use a"
-        f" separate environment (--env {quoted((folder,), system)}),"
+        f"no release of {' '.join(new)} works with what {options.folder} keeps: {pins}. Use a"
+        f" separate environment ({shell_line(('--env', folder), system)}),"
         f" or choose all releases again: `{command}`."
     )
 

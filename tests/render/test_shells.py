@@ -23,7 +23,6 @@ from envcheck.actions import (
     UnsetVariable,
     WriteFile,
     action_line,
-    quoted,
     shell_line,
 )
 from envcheck.diagnosis import with_steps
@@ -141,12 +140,12 @@ def test_a_file_that_a_fix_writes_is_shown_line_by_line() -> None:
 
 def test_a_sentence_quotes_for_the_shells_of_its_system() -> None:
     words = ("envcheck", "install", "torch>=2,<3", "--env", "my env")
-    assert quoted(words, "linux") == "envcheck install 'torch>=2,<3' --env 'my env'"
-    assert quoted(("export", "PATH=/my x:$PATH"), "linux") == """export 'PATH=/my x:'"$PATH\""""
-    assert quoted(words, "windows") == 'envcheck install "torch>=2,<3" --env "my env"'
+    assert shell_line(words, "linux") == "envcheck install 'torch>=2,<3' --env 'my env'"
+    assert shell_line(("export", "PATH=/my x:$PATH"), "linux") == """export 'PATH=/my x:'"$PATH\""""
+    assert shell_line(words, "windows") == 'envcheck install "torch>=2,<3" --env "my env"'
     assert (
-        cmd_words(quoted(words, "windows"))
-        == powershell_words(quoted(words, "windows"))
+        cmd_words(shell_line(words, "windows"))
+        == powershell_words(shell_line(words, "windows"))
         == list(words)
     )
 
