@@ -63,6 +63,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "matrix verify": ("--framework", "keras-hub", "--sample", "1"),
     "matrix show": ("jax==0.7.2",),
     "completion": ("bash",),
+    "help": ("plan",),
+    "rule": ("numpy-abi",),
 }
 # Option of a command, or of any, -> sample values. {files} holds what they name; {here} is the
 # empty folder.
