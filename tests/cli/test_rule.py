@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ def test_every_finding_has_a_page(name: str) -> None:
     assert text.startswith(f"{name}  {catalogue()[name].headline}\n")
     assert f'ignore = ["{name}: why"]' in text
     assert ("stops an import counts" in text) == (catalogue()[name].stops == "import")
-    assert "{" not in text.replace("{}", "")  # no raw field of a template
+    assert not re.search(r"\{\w+\}", text)  # no raw field of a template
 
 
 def test_it_says_what_people_search_for(capsys: pytest.CaptureFixture[str]) -> None:
