@@ -386,7 +386,7 @@ def _visible_devices_finding(
 
 @rule(_VISIBLE_DEVICES, goal="any")
 def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
-    """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
+    """Report a container whose NVIDIA_VISIBLE_DEVICES asks its runtime for no GPU."""
     if not context.facts.host.container.value or context.expect == "cpu":
         return
     if context.asks_runtime is not False:
