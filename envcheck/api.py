@@ -599,7 +599,7 @@ def doctor(
         )
     judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
-    inspected = _inspected(python, env)
+    inspected = _inspected(python, env, snapshot)
     if prove is False and not snapshot:
         machine = with_imports(machine, Unknown("denied", "--no-import, or a setting"))
     found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
@@ -642,12 +642,12 @@ def require(
     machine = _with_loaded(read_machine("", "", starts_programs=False))
     if prove and _can_import(machine.facts.python):
         machine = _prove(machine, 20.0, lambda *_: None)
-    report = make_doctor(gate=gate).judge(machine, _inspected("", "")).report
+    report = make_doctor(gate=gate).judge(machine, _inspected()).report
     if report.fix_command:
         prefix = machine.facts.python.prefix.value or sys.prefix
         words = ("install", *asked, "--env", prefix)
         if not any(map(is_of_project, report.findings)):
-            words = ("fix", *_inspected("", ""), "--expect", expect)
+            words = ("fix", *_inspected(), "--expect", expect)
         report = replace(report, fix_command=words)
     return DoctorResult(report, machine).raise_for_verdict()
 
@@ -687,9 +687,9 @@ def _with_loaded(machine: Snapshot) -> Snapshot:
     return machine
 
 
-def _inspected(python: str, env: str) -> tuple[str, ...]:
+def _inspected(python: str = "", env: str = "", saved: Saved | None = None) -> tuple[str, ...]:
     """Return the options with which a command inspects the same environment."""
-    if not (python or env) and ASKED_BY.get() == PROGRAM:
+    if not (python or env or saved) and ASKED_BY.get() == PROGRAM:
         python = sys.executable
     return inspected_options(fold_home(python), fold_home(env))
 
@@ -730,7 +730,7 @@ def check(
         raise UserError("--driver, --gpu, --extra and --group are about a file: name it.")
     else:
         machine = _read_judged(snapshot, python, env)
-        inspected = _inspected(python, env)
+        inspected = _inspected(python, env, snapshot)
         report = make_doctor(gate=gate).judge(machine, inspected, is_here=not snapshot).report
     return CheckResult(
         report, machine, gate.config, file or gate.path, gate.ignored(), gate.expired()

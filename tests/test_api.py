@@ -154,7 +154,7 @@ REFUSED: dict[str, Any] = {
     "name at least one condition": envcheck.matrix,
     "--platform beos: give one of": lambda: envcheck.matrix(platform="beos"),
     "exclude each other: ask two questions": lambda: envcheck.matrix("torch", python="3.11"),
-    "name one with --dockerfile": lambda: envcheck.check(driver="570"),
+    "are about a file: name it": lambda: envcheck.check(driver="570"),
     "--driver 'x': give a driver release": lambda: envcheck.check(file="Dockerfile", driver="x"),
     "other.toml": lambda: envcheck.check("other.toml"),
     r"no finding has the id 'numpy-ab'\. Did you mean numpy-abi\?": lambda: envcheck.rule(
