@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from envcheck.actions import move_environment
 from envcheck.explain.signatures import load_signatures
 from envcheck.model import Action, UserError, dataclass
 from envcheck.remedies.rows import list_texts, load_rows
@@ -103,7 +104,7 @@ def _list_fixes(name: str) -> Iterator[KnownFix]:
         if not row.is_special:
             summary = _PLACEHOLDER.sub(lambda match: match[1].upper(), row.summary)
             named = (each.action for each in row.actions if each.install is None)
-            actions = (action.moved("{python}", "python3") for action in named)
+            actions = (move_environment(action, "{python}", "python3") for action in named)
             yield KnownFix(summary, tuple(filter(_is_known, actions)))
 
 
