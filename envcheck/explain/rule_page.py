@@ -11,7 +11,7 @@ from typing import Any
 from envcheck.actions import move_environment
 from envcheck.explain.signatures import load_signatures
 from envcheck.model import Action, UserError, dataclass
-from envcheck.remedies.rows import list_texts, load_rows
+from envcheck.remedies.rows import list_texts, load_rows, make_action
 from envcheck.rules import RULES
 from envcheck.rules.catalogue import Entry, catalogue
 
@@ -103,7 +103,7 @@ def _list_fixes(name: str) -> Iterator[KnownFix]:
     for row in load_rows(name):
         if not row.is_special:
             summary = _PLACEHOLDER.sub(lambda match: match[1].upper(), row.summary)
-            named = (each.action for each in row.actions if each.install is None)
+            named = (item for item in map(make_action, row.actions) if isinstance(item, Action))
             actions = (move_environment(action, "{python}", "python3") for action in named)
             yield KnownFix(summary, tuple(filter(_is_known, actions)))
 
