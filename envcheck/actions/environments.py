@@ -233,7 +233,7 @@ def fit_to_installer(
 
 
 def _installs(action: Action, python: str) -> bool:
-    return getattr(action, "python", "") == python and hasattr(action, "installer")
+    return getattr(action, "python", "") == python and "installer" in list_fields(action)
 
 
 def _needs_pip(action: Action, python: str) -> bool:
