@@ -24,9 +24,9 @@ from envcheck.explain.reasons_cuda import (
     TOOLKIT,
     find_build_cuda,
     find_library_name,
+    list_common_toolkits,
     parse_cudnn_version,
     parse_library,
-    providers,
 )
 from envcheck.explain.reasons_python import is_users_file
 from envcheck.frameworks import identities, identity
@@ -658,12 +658,5 @@ def list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
 
 def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[str, ...]:
     libraries = [parse_library(name) for name in names if name]
-    toolkits = [
-        providers(values.log.matrix, item)
-        for item in libraries
-        if item.family in (TOOLKIT, PROFILER)
-    ]
-    found = [lines for lines in toolkits if lines]
-    if found:
-        return tuple(line for line in found[0] if all(line in lines for lines in found))
-    return ()
+    of_cuda = [item for item in libraries if item.family in (TOOLKIT, PROFILER)]
+    return list_common_toolkits(values.log.matrix, of_cuda)

@@ -28,11 +28,12 @@ from envcheck.explain.log import (
     is_consequence,
     is_framework_module,
     is_second_reading,
+    make_claim,
     rank_claims,
 )
 from envcheck.explain.placements import PLACED
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
-from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
+from envcheck.explain.reasons_driver import driver_claims, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.reasons_raised import judge_raised
 from envcheck.explain.reasons_stated import judge_stated
@@ -121,10 +122,8 @@ class LogJudge:
 
 def find_main_finding(report: Report) -> Finding | None:
     """Return the primary finding, else the first incompatibility."""
-    primary = [item for item in report.findings if item.primary]
-    return next(
-        iter(primary or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None
-    )
+    wrong = [item for item in report.findings if item.verdict == INCOMPATIBLE]
+    return next((item for item in report.findings if item.primary), next(iter(wrong), None))
 
 
 def find_decisive_event(reading: Reading) -> Event | None:
@@ -143,18 +142,17 @@ def list_harmless_events(reading: Reading) -> tuple[Event, ...]:
 
     Noise by nature, and what the judgement showed to be noise here.
     """
-    findings = reading.report.findings
-    noise_places = {place for item in findings if item.id == NOISE for place in _list_places(item)}
-    cause_places = {place for item in findings if item.id != NOISE for place in _list_places(item)}
+    places: dict[str, bool] = {}  # whether no cause rests on it
+    for item in reading.report.findings:
+        for place in _list_places(item):
+            places[place] = places.get(place, True) and item.id == NOISE
     known = signatures_by_name()
-    kinds: dict[str, Event] = {}
+    events: dict[str, Event] = {}
     for event in reading.scan.events:
-        is_noise = event.signature in known and known[event.signature].role == "noise"
-        if format_place(event) not in cause_places and (
-            is_noise or format_place(event) in noise_places
-        ):
-            kinds.setdefault(format_place(event), event)
-    return tuple(kinds.values())
+        place, row = format_place(event), known.get(event.signature)
+        if places.get(place, row is not None and row.role == "noise"):
+            events.setdefault(place, event)
+    return tuple(events.values())
 
 
 def format_place(event: Event) -> str:
@@ -419,16 +417,16 @@ def _is_known_line(log: Log, number: int) -> bool:
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:
     """Leave out what the rules found of one package where the log says the same of another."""
-    seen = [ClaimValues(log, claim) for claim in claims if machine.finding(claim.id)]
-    named = {values.claim.id: names_of(build_cure(values)) for values in seen}
-
-    def is_of_other(item: Finding) -> bool:
-        names = set(item.about.names)
-        return bool(names and named.get(item.id) and not names & named[item.id])
-
-    changed: Machine = replace(
-        machine, findings=tuple(item for item in machine.findings if not is_of_other(item))
-    )
+    named: dict[str, set[str]] = {}
+    for claim in claims:
+        if machine.finding(claim.id):
+            named[claim.id] = names_of(build_cure(ClaimValues(log, claim)))
+    kept: list[Finding] = []
+    for item in machine.findings:
+        names, others = set(item.about.names), named.get(item.id)
+        if not names or not others or names & others:
+            kept.append(item)
+    changed: Machine = replace(machine, findings=tuple(kept))
     return changed
 
 
@@ -579,9 +577,7 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
     for event in log.events:
         signature = known[event.signature]
         if signature.finding and signature.role in ("cause", "symptom"):
-            message = fill_message(signature.meaning, event.values) or event.text
-            strength, severity = Strength.named(signature.strength), signature.severity
-            yield Claim(signature.finding, strength, message, (event,), severity, signature.rivals)
+            yield make_claim(signature, (event,), {})
 
 
 # Libraries that a system or a conda package brings: a wheel that lacks another one was built so.
@@ -763,7 +759,7 @@ def _is_excused(log: Log, claim: Claim) -> bool:
         return not ends
     # one program uses the GPU, and another one ended over what it says
     is_other = log.is_healthy and not log.has_no_gpu and ends
-    return is_normal_without_gpu(log) and not is_other and claim.strength < Strength.LIKELY
+    return (log.has_no_gpu or log.is_healthy) and not is_other and claim.strength < Strength.LIKELY
 
 
 def _is_exception(event: Event) -> bool:

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from envcheck.explain.signatures import (
+    Conclusion,
     Event,
+    Signature,
     compile_pattern,
     conclusions_by_name,
     list_noise,
@@ -19,7 +21,16 @@ from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.images import parse_framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import ERROR, Absent, Facts, canonical_name, dataclass, major_minor, numbers
+from envcheck.model import (
+    ERROR,
+    Absent,
+    Facts,
+    canonical_name,
+    dataclass,
+    major_minor,
+    numbers,
+    replace,
+)
 from envcheck.rules.catalogue import catalogue
 
 
@@ -160,15 +171,20 @@ class Claim:
 
 def conclude(name: str, *events: Event, **stated: str) -> Claim:
     """Draw a conclusion of data/advice/signatures.json from messages and what else is stated."""
-    row = conclusions_by_name()[name]
+    return make_claim(conclusions_by_name()[name], events, stated)
+
+
+def make_claim(
+    row: Signature | Conclusion, events: tuple[Event, ...], stated: Mapping[str, str]
+) -> Claim:
+    """Make the claim of a row, in the words that messages and what else is stated fill."""
     values: dict[str, str] = {}
     for event in reversed(events):
         values.update(event.values)
     values.update(stated)
     message = fill_message(row.meaning, {key: value for key, value in values.items() if value})
-    return Claim(
-        row.finding, Strength.named(row.strength), message, events, row.severity, row.rivals
-    )
+    strength = Strength.named(row.strength)
+    return Claim(row.finding, strength, message or events[0].text, events, row.severity, row.rivals)
 
 
 _MISSING = "\0"
@@ -201,16 +217,9 @@ def _merge_claims(claims: list[Claim]) -> Claim:
     The first by its words where two are equal.
     """
     ordered = sorted(claims, key=lambda claim: (-claim.strength, claim.message))
-    strongest = ordered[0]
     events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
-    return Claim(
-        strongest.id,
-        strongest.strength,
-        strongest.message,
-        events,
-        strongest.severity,
-        strongest.rivals,
-    )
+    merged: Claim = replace(ordered[0], events=events)
+    return merged
 
 
 def find_root(claims: tuple[Claim, ...]) -> Claim | None:

@@ -180,14 +180,6 @@ def _judge_mig(log: Log) -> Iterator[Claim]:
         yield conclude("mig-without-instance", *failures, *signs)
 
 
-def is_normal_without_gpu(log: Log) -> bool:
-    """Return whether what the log says on driver and CUDA is normal.
-
-    No GPU here, or a GPU that works all the same.
-    """
-    return log.has_no_gpu or log.is_healthy
-
-
 _TABLE = 40  # lines: a log that is no more than nvidia-smi's table
 _UNITS = {"bytes": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _OUT_OF_MEMORY = ("torch-oom", "torch-oom-new", "cuda-oom", "tf-failed-allocate", "vllm-memory")
