@@ -329,7 +329,9 @@ def judge_log(
     if find_root(ordered) is None:
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
-    unused = () if expects_gpu or log.is_healthy else rank_claims(filter(is_remark, excused))
+    unused: tuple[Claim, ...] = ()
+    if not (expects_gpu or log.is_healthy):
+        unused = rank_claims(filter(is_remark, excused))
     noise = _list_noise(log, excused)
     notes = [
         *(_build_noise_note(noise) or _build_healthy_note(log)),

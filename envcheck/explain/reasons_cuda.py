@@ -237,7 +237,7 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Claim:
 def list_common_toolkits(matrix: Matrix, libraries: Iterable[Library]) -> tuple[str, ...]:
     """List the toolkit lines that hold all of the libraries that any line holds, newest first."""
     lines = [line for line in (providers(matrix, library) for library in libraries) if line]
-    common = lines[0] if lines else ()
+    common = next(iter(lines), ())
     return tuple(line for line in common if all(line in other for other in lines))
 
 
@@ -255,7 +255,9 @@ def _read_toolkit(log: Log, events: list[Event], wanted: tuple[str, ...], built:
     ends_import = any(event.signature == "import-cannot-open" for event in events)
     if log.has("bnb-load-error") or (ends_import and log.has(*EXTENSIONS)):
         return "extension-asks"
-    others = set(map(major, log.cudas or ((built,) if is_provider and built else ())))
+    others = set(map(major, log.cudas))
+    if is_provider and built and not others:
+        others = {major(built)}
     if others and majors and not (is_provider and others & majors):
         return "other-toolkit"
     return ""
@@ -353,7 +355,9 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
     value = int(digits)
     # cuDNN's own number is major * 1000 + minor * 100 + patch, and from 9 on major * 10000 + minor
     # * 100 + patch.
-    unit = 10_000 if value >= 90_000 else 1_000
+    unit = 1_000
+    if value >= 90_000:
+        unit = 10_000
     return (value // unit, value % unit // 100, value % 100)
 
 
@@ -407,8 +411,8 @@ def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     torch = next((log.release_of(item).partition("+")[0] for item in _HOSTS), "")
     for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
         named = re.search(r"undefined symbol: (\w+)", event.text)
-        row = date_symbol(named[1]) if named else None
-        if row is None or named is None or (torch and row.unless and matches(torch, row.unless)):
+        row = named and date_symbol(named[1])
+        if not named or not row or (torch and row.unless and matches(torch, row.unless)):
             continue
         name = "extension-of-other-torch"
         if torch and row.exported_by and matches(torch, row.exported_by):
@@ -521,10 +525,11 @@ def _list_toolkit_targets(log: Log) -> tuple[str, ...]:
     versions = [
         log.first_value("torch_cuda"),
         *(line for item in libraries for line in providers(log.matrix, item)[:1]),
-        *(log.cudas if len(log.cudas) == 1 and not _torch_cuda(log) else ()),
     ]
+    if len(log.cudas) == 1 and not _torch_cuda(log):
+        versions += log.cudas
     rows = [row for row in map(log.matrix.toolkit, filter(None, versions)) if row]
-    return rows[0].compute_capabilities if rows else ()
+    return next((row.compute_capabilities for row in rows), ())
 
 
 def _is_covered(cc: str, targets: list[str]) -> bool:

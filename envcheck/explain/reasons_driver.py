@@ -98,18 +98,22 @@ def _read_missing_device(log: Log) -> str:
 def _judge_visible_devices(log: Log) -> Iterator[Claim]:
     """Read what CUDA_VISIBLE_DEVICES is said to hold, where no GPU is seen."""
     failures = log.select(*_NOT_AVAILABLE)
-    for event, visible in log.find_captures("visible") if not log.is_healthy else ():
+    if not failures or log.is_healthy:
+        return
+    for event, visible in log.find_captures("visible"):
         is_answer = event.signature == "answered-visible-devices"
         name = "variable-printed"
         if visible in ("", "-1", "NoDevFiles") or (visible.isdecimal() and int(visible) > 0):
             name = "variable-hides"
-        if failures and (is_answer or visible in ("", "-1")):
+        if is_answer or visible in ("", "-1"):
             yield conclude(name, event, *failures, visible=repr(visible))
 
 
 def _judge_tensorflow(log: Log) -> Iterator[Claim]:
     """Judge what newer TensorFlow says without naming a library, by the release that says it."""
-    for event in log.select("tf-no-cuda-drivers") if not log.has_no_gpu else ():
+    for event in log.select("tf-no-cuda-drivers"):
+        if log.has_no_gpu:
+            break
         # its sources moved there with the CUDA extra
         is_moved = "local_tsl" in event.text or "local_xla" in event.text
         name = "tf-without-toolkit"
@@ -165,11 +169,13 @@ def _judge_compat(log: Log) -> Iterator[Claim]:
 
     804, where the host's driver is older than the image, and 803.
     """
-    for event in log.select("forward-compat-804") if log.in_container else ():
-        yield conclude("image-newer-than-driver", event)
+    if log.in_container:
+        for event in log.select("forward-compat-804"):
+            yield conclude("image-newer-than-driver", event)
     compat_path = re.search(r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)", log.library_path)
-    for event in log.select("system-driver-mismatch-803") if compat_path else ():
-        yield conclude("compat-on-path", event)
+    if compat_path:
+        for event in log.select("system-driver-mismatch-803"):
+            yield conclude("compat-on-path", event)
 
 
 def _judge_mig(log: Log) -> Iterator[Claim]:
@@ -244,6 +250,4 @@ def _parse_size(row: dict[str, str], name: str) -> int:
     if not integer.isdecimal() or (fraction and not fraction.isdecimal()):
         return -1
     unit = row.get(f"{name}_unit", row.get("unit", "MiB"))
-    return int(
-        float(f"{integer}.{fraction or 0}") * _UNITS.get(unit if unit == "bytes" else unit[:1], 1)
-    )
+    return int(float(f"{integer}.{fraction or 0}") * (_UNITS.get(unit) or _UNITS.get(unit[:1], 1)))

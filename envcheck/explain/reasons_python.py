@@ -100,9 +100,10 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
         return "newer-not-offered"
     # pip 19.1 and newer write ERROR first; without that, this pip may be too old
     is_old_format = not any("prefix" in event.values for event in events)
-    if required_pip and is_old_format and log.os != "windows" and names_release(text):
-        oldest = system_packages().pip.oldest_in_use
-        return "nothing-fits" if _is_older(required_pip, oldest) else "old-pip"
+    oldest = system_packages().pip.oldest_in_use
+    is_old = is_old_format and log.os != "windows" and names_release(text)
+    if is_old and required_pip and not _is_older(required_pip, oldest):
+        return "old-pip"
     return "nothing-fits"
 
 
@@ -173,7 +174,7 @@ def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
     versions = [
         requirement.pip for requirement in map(easiest_for_pip, rows) if requirement is not None
     ]
-    return min(versions, key=numbers) if versions else ""
+    return min(versions, key=numbers, default="")
 
 
 def _is_older(version: str, other: str) -> bool:
@@ -239,9 +240,9 @@ def _judge_two_releases(log: Log) -> Iterator[Claim]:
             for event in log.select(f"pip-list-{item.name}")
             if event.values["package"] in item.logs.packages
         }
-        for event, imported in log.find_captures(item.name) if listed else ():
+        for event, imported in log.find_captures(item.name):
             is_answer = event.signature.startswith("answered-")
-            if is_answer and _parse_public_version(imported) not in listed:
+            if listed and is_answer and _parse_public_version(imported) not in listed:
                 events = (event, *listed.values())
                 version = events[1].values["version"]
                 shown = {"framework": item.name, "version": version, "imported": imported}
@@ -300,12 +301,14 @@ def _read_attribute(event: Event, module: str) -> str:
 
 def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
     pip_events = log.select("pip-satisfied")
-    for event in log.select("module-missing") if pip_events else ():
-        yield conclude("pip-of-other-python", event, *pip_events)
+    for event in log.select("module-missing"):
+        if pip_events:
+            yield conclude("pip-of-other-python", event, *pip_events)
     yield from _judge_two_releases(log)
     user_site = log.select("user-site-path")
-    for event in log.select(*_DEPENDENCIES) if user_site and log.has("conda-path") else ():
-        yield conclude("user-site-in-conda", event, user_site[0])
+    if user_site and log.has("conda-path"):
+        for event in log.select(*_DEPENDENCIES):
+            yield conclude("user-site-in-conda", event, user_site[0])
     yield from _judge_cuda_wheels(log)
 
 
@@ -361,7 +364,9 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
             yield conclude("no-cuda-on-windows", event, framework=framework.title, last=last)
     asked = log.select("tf-built-with-cuda-asked")
     if asked and log.os != "linux" and not log.is_healthy:
-        name = "cuda-asked-on-windows" if log.os == "windows" else "cuda-asked"
+        name = "cuda-asked"
+        if log.os == "windows":
+            name = "cuda-asked-on-windows"
         yield conclude(name, *asked)
     for event in log.select("module-missing-other"):
         if not is_framework_module(event.values["missing_module"].split(".")[0]):
