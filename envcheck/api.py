@@ -1226,10 +1226,10 @@ def _make_relative(file: str) -> str:
 
 
 def _real_path(path: str) -> str:
-    """Return the real path; "" for a relative one where the working folder was deleted."""
+    """Return the real path; "" for none: a NUL, or a relative one in a folder that was deleted."""
     try:
         return os.path.realpath(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return ""
 
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -88,7 +89,8 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
     project = None
     if files.depth < _MAX_PROJECTS:
         inside = replace(files.relative_to(line.location), depth=files.depth + 1)
-        project = read_local_project(name, inside)
+        with suppress(FileError):
+            project = read_local_project(name, inside)
     if project is None:
         gap = f"{name} is a separate project; its dependencies are not judged."
         gaps.append(replace(line, text=gap))
@@ -285,7 +287,7 @@ def _reachable(
     for item in numbered:
         by_name.setdefault(str(item[0].get("name")), []).append(item)
     named = (*selection.extras, *selection.groups)
-    chosen = frozenset(f"{root['name']}-{name}" for root, _ in roots for name in named)
+    chosen = frozenset(f"{root.get('name')}-{name}" for root, _ in roots for name in named)
     seen: set[tuple[int, str, str]] = set()
     queue = [(item, *part) for item in roots for part in _list_parts(item[0], selection)]
     for item, table, name in queue:  # grows while it is walked

@@ -591,3 +591,15 @@ files = [
     ]  # as PDM 2.29 writes it
     both = text.replace("torch-2.14.1-", "torch-2.14.1%2Bcpu-")
     assert read(both, "pdm.lock") == [("torch==2.14.1", "pdm.lock:2")]
+
+
+def test_a_project_without_a_name_in_a_lock_is_walked_too() -> None:
+    text = UV_LOCK.replace('name = "app"\n', "", 1)
+    (found,) = read_blueprints(text, "uv.lock", lambda _: None, Selection(("cpu",)))
+    assert [line.text for line in found.requirements] == ["lib==1.0"]
+
+
+def test_a_broken_project_beside_a_requirements_file_is_named_and_the_rest_is_judged() -> None:
+    (found,) = blueprints("torch\n-e .\n", "requirements.txt", pyproject__toml="[project\n")
+    assert [line.text for line in found.requirements] == ["torch"]
+    assert found.gaps[0].location == "requirements.txt:2"

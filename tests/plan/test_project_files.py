@@ -197,3 +197,7 @@ def test_a_described_machine_reads_its_own_markers() -> None:
     windows = machine("3.11", "550.67", "8.0", platform="win_amd64")
     facts = planned_facts(None, windows, matrix(), expects_gpu=True)
     assert sort_lines((), found, Context(facts, matrix(), Target())).beside == ("pywin32",)
+
+
+def test_a_nul_in_the_name_of_an_included_file_is_a_file_that_is_not_there() -> None:
+    assert any("was not found" in note for note in plan_files("torch\n-r more\0.txt\n").notes)
