@@ -190,9 +190,10 @@ def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
     for event in kinds if verbose else kinds[:_HARMLESS_SHOWN]:
         text = f"{event.text} ({_format_place(event)})" if verbose else _cut(event.text)
         lines.append(Line(f"{event.count} x {text}" if event.count > 1 else text, kind="dim"))
-        meaning = signatures_by_name()[event.signature].meaning
-        if meaning and find_main_finding(reading.report) is None and "{" not in meaning:
-            lines.append(Line(f"  {meaning}", kind="dim"))
+        if find_main_finding(reading.report) is None:
+            meaning = signatures_by_name()[event.signature].meaning
+            if meaning and "{" not in meaning:
+                lines.append(Line(f"  {meaning}", kind="dim"))
     if len(lines) < len(kinds):
         lines.append(
             Line(
