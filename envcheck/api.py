@@ -51,8 +51,6 @@ from envcheck.model import (
 if TYPE_CHECKING:
     from datetime import date
 
-    from typing_extensions import Self
-
     from envcheck.check.config import Config
     from envcheck.check.judge import Gate
     from envcheck.diff.compare import Comparison
@@ -136,11 +134,10 @@ class Result:
         """What to type, in order, quoted for the shell of the machine."""
         return ()
 
-    def raise_for_verdict(self) -> Self:
-        """Return the answer where its verdict is compatible; else raise EnvironmentProblem."""
+    def raise_for_verdict(self) -> None:
+        """Raise EnvironmentProblem unless the verdict is compatible."""
         if not self.ok:
             raise EnvironmentProblem(self)
-        return self
 
     def to_json(self) -> str:
         """Return the JSON document that the command prints with `--format json`.
@@ -649,7 +646,9 @@ def require(
         if not any(map(is_of_project, report.findings)):
             words = ("fix", *_inspected(), "--expect", expect)
         report = replace(report, fix_command=words)
-    return DoctorResult(report, machine).raise_for_verdict()
+    result = DoctorResult(report, machine)
+    result.raise_for_verdict()
+    return result
 
 
 def _name_release(framework: tuple[str, str]) -> str:

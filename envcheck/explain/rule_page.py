@@ -92,7 +92,7 @@ def _read_items(items: Any) -> Iterator[str]:
                 yield from _read_items(value[2])
             case "AT" | "ASSERT" | "ASSERT_NOT":
                 pass
-            case "MAX_REPEAT" | "MIN_REPEAT" if value[:2] == (0, 1):
+            case "MAX_REPEAT" | "MIN_REPEAT" if not value[0] and value[1] == 1:  # optional
                 pass
             case _:
                 yield _LEFT_OUT

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from envcheck.explain.frame import is_shown
 from envcheck.explain.text import clean_line
+from envcheck.frameworks import identities
 from envcheck.model import dataclass
 
 _NAME = r"[A-Za-z][\w.-]*(?:\[[\w,-]+\])?"
@@ -59,7 +60,6 @@ _REFUSED = (
     r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
 )
 _PATTERN = r"(?:zsh|fish): no matches found: (?P<word>[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*)$"
-_OF_NAME = {"pytorch": "torch", "onnx runtime": "onnxruntime", "tf": "tensorflow"}
 _WARNING = r"\bWARN(?:ING)?\b"
 _LINES = 60  # at the end of a log
 
@@ -122,4 +122,5 @@ def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
     found = re.search(_FOUND, text[match.end() :])
     there = parts.get("there") or (found[1] if found else "")
     name = parts["what"].lower()
-    return Stated("needs", text, number, _OF_NAME.get(name, name), releases, there)
+    by_title = {item.title.lower(): item.name for item in identities()}
+    return Stated("needs", text, number, by_title.get(name, name), releases, there)
