@@ -38,7 +38,7 @@ def broken(here: Path) -> Path:
         here / "env", jax, jaxlib, make_wheel(here / "old", "demo_one", "1.0")
     )
     need_new = "import demo_one\nassert demo_one.VERSION == '2.0', 'demo_one is too old'\n"
-    (site_packages(here / "env") / "jax/__init__.py").write_text(need_new)
+    rewrite(site_packages(here / "env") / "jax/__init__.py", need_new)
     return here / "env"
 
 
