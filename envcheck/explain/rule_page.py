@@ -17,6 +17,8 @@ from envcheck.rules.catalogue import Entry, catalogue
 
 _CAUSES = frozenset({"cause", "symptom"})  # roles of messages that state a finding
 _LEFT_OUT = "…"
+# three words, or a name: "returned 35" is in logs of any kind
+_TELLING = re.compile(r"\S+ \S+ \S|[A-Z]\w*[a-z_]\w{5}")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -63,7 +65,9 @@ def _list_messages(name: str) -> Iterator[str]:
     for signature in load_signatures():
         if signature.finding == name and signature.role in _CAUSES:
             text = read_pattern(signature.pattern)
-            yield text if len(text) > len(_LEFT_OUT) + 4 else signature.fragments[0]
+            text = text if len(text) > len(_LEFT_OUT) + 4 else signature.fragments[0]
+            if _TELLING.search(text):
+                yield text
 
 
 def read_pattern(pattern: str) -> str:
