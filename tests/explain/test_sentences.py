@@ -45,7 +45,7 @@ def test_a_sentence_is_read_by_its_parts(line: str) -> None:
         "Epoch 3: loss 0.12, accuracy 0.97",
         "Requirement already satisfied: numpy>=1.26 in ./lib",
         "loaded libcudart.so.12 from /opt/cuda",  # nothing fails
-        "GET https://pypi.org/simple/torch/ 200",
+        "GET https://index.example/simple/torch/ 200",
         '        raise ValueError("tokenizers>=0.21 is required")',  # source that a traceback shows
         "",
     ],
