@@ -89,7 +89,7 @@ class _Package(ModuleType):
             return api.as_program(getattr(api, name))
         return getattr(api, name)
 
-    def __dir__(self) -> list[str]:
+    def __dir__(self) -> "list[str]":
         """List the API alone: what Tab completes."""
         return [*__all__, "__version__"]
 

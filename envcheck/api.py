@@ -831,7 +831,9 @@ def plan(
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
     goal = _make_target(expect).expect
-    options = PlanOptions(goal, installer, os.fspath(env), container, said, _list_typed(given))
+    options = PlanOptions(
+        goal, installer, os.fspath(env), container, said, repeat_options=_list_typed(given)
+    )
     if here:
         options = for_this_machine(options, os.environ)
     machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
@@ -1083,7 +1085,9 @@ def read_project(
     Of `texts`, those that name a folder are projects: ".", "./server[gpu]". The others come back.
     """
     is_open = ASKED_BY.get() != AGENT  # whose words may lead anywhere
-    folders = tuple(text for text in texts if is_open and re.match(_FOLDER, text))
+    folders = tuple(
+        text for text in texts if is_open and re.match(_FOLDER, text) and not text.endswith(".whl")
+    )
     asked = tuple(text for text in texts if text not in folders)
     if not (folders or requirement_files or constraint_files or extras or groups):
         _refuse_file(asked)

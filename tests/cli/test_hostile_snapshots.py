@@ -28,7 +28,7 @@ from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix
 
 TEXT = "../../etc/passwd\x1b]0;own\x07\x1b[2J\u202e<script>alert(1)</script>\r\n::error::x %0A @team |`$x$"
-KEPT = {"schema", "kind", "why", "schema_version"}  # words of the format itself
+KEPT = {"schema", "kind", "why", "unknown", "schema_version"}  # words of the format itself
 
 
 @lru_cache(maxsize=1)

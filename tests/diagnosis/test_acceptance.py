@@ -20,7 +20,7 @@ def test_no_index_is_proposed_whose_builds_the_judge_refuses() -> None:
     first = report.findings[0]
     assert first.id == "framework-cpu-build"
     assert first.fix is not None
-    assert "NVIDIA's container images" in first.fix.summary
+    assert "a container image of its L4T release" in first.fix.summary
     assert not any("download.pytorch.org" in " ".join(line) for line in commands(report))
 
 

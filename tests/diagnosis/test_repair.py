@@ -102,7 +102,9 @@ def test_the_doctor_looks_at_the_environment_that_was_made(installer: str) -> No
 
 
 def test_what_no_rule_decides_is_checked_by_the_steps_own_check() -> None:
-    assert set(catalogue()) - {name for rule in RULES for name in rule.ids} == _RUN_FINDINGS
+    decided = {name for rule in RULES for name in rule.ids}
+    # that one's rule decides only what a program demands of the machine
+    assert set(catalogue()) - decided == _RUN_FINDINGS - {"gpu-memory-exhausted"}
     (step,) = with_steps(report(finding("gpu-memory-exhausted", LoadModule("nvidia_uvm")))).steps
     assert verify(step) == ("test", "-d", "/sys/module/nvidia_uvm")
 

@@ -94,7 +94,7 @@ def test_a_program_runs_once_per_command_and_environment(tmp_path: Path) -> None
 @pytest.mark.needs("posix")
 def test_nothing_is_started_when_the_budget_is_used_up(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", f"touch {tmp_path}/ran")
-    fact = LocalHost(budget=0.0).run([tool])
+    fact = LocalHost(budget=0.01).run([tool])
     assert (unknown(fact).why, unknown(fact).detail) == (
         "timeout",
         "no time is left for external programs",

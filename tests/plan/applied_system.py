@@ -13,7 +13,10 @@ from tests.rules.factory_machine import NONE, driver, known, nodes
 
 CURRENT = "580.65.06"  # what a distribution installs where nobody names a branch
 
-_NOTHING = r"apt-get update|modprobe -r .*|update-initramfs -u|dracut --force"
+_NOTHING = (
+    r"apt-get update|modprobe -r .*|update-initramfs -u|dracut --force"
+    r"|apt-get install -y ubuntu-drivers-common|sh -c for each in /etc/apt/sources.list .*"
+)
 _PACKAGES = (
     r"apt-get install -y (linux-headers|nvidia-)\S*|ubuntu-drivers install|dnf install -y .*nvidia.*"
     r"|dkms autoinstall( --force)?|mokutil --import .*|sh -c printf .*blacklist nouveau.*"

@@ -42,8 +42,8 @@ def test_a_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "steps", "blocked"),
     [
-        ("no-driver", {"driver-missing-1", "driver-missing-2", "driver-missing-3"}, set()),
-        ("nouveau-owns-the-gpu", {f"driver-nouveau-{number}" for number in range(1, 5)}, set()),
+        ("no-driver", {f"driver-missing-{number}" for number in range(1, 5)}, set()),
+        ("nouveau-owns-the-gpu", {f"driver-nouveau-{number}" for number in range(1, 6)}, set()),
         ("gpu-lost-from-bus", set(), {"gpu-hardware-fault"}),
         ("reported-32bit-python", set(), {"python-32bit"}),
         ("wsl-healthy", set(), set()),

@@ -257,7 +257,7 @@ def test_a_driver_that_dropped_the_gpu() -> None:
     found = only("gpu-arch-too-old", context(kepler, driver=driver("550.163.01", **FAILING)))
     assert "470" in found.message
     assert found.fix is not None
-    assert argv(found.fix.actions[1])[-1] == "nvidia-driver-470"
+    assert argv(found.fix.actions[2])[-1] == "nvidia-driver-470"
     assert run("gpu-arch-too-old", context(kepler, driver=driver("470.256.02", **FAILING))) == []
 
 
