@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
+import os
 import random
 import re
 import subprocess
@@ -614,7 +615,10 @@ class Generator:
 
     def _interpreters(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
         """Take compiled modules out of a copy of the interpreter, or start another Python."""
-        library = Path(held.python.resolve().parents[1], "lib", f"python{held.base.python}")
+        prefix = held.python.resolve().parents[1]
+        if prefix == Path("/usr") or not os.access(prefix / "lib", os.W_OK):
+            return  # a system's Python has no folder of its own, and its files are not linked
+        library = Path(prefix, "lib", f"python{held.base.python}")
         names = sorted(
             path.name
             for path in library.glob("lib-dynload/*.so")

@@ -19,6 +19,7 @@ def _ask_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "program_words", program_words.__wrapped__)
     monkeypatch.setattr("envcheck.actions.shells.program_words", program_words.__wrapped__)
     monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
+    monkeypatch.setenv("HOME", "/no/home")
 
 
 def started(monkeypatch: pytest.MonkeyPatch, path: Path | str, on_path: Path | None = None) -> str:
