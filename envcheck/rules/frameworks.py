@@ -537,7 +537,8 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
         if wanted.required_by:
             fitting = fitting_package(context, wanted.required_by.split(" ")[0], there[0])
             why = f"{wanted.required_by} requires {wanted.text}, so installing it"
-        message = f"{why} replaces {there[0].label}{_VENDORS * _is_vendors(there[0])}"
+        whose = ", a vendor's own build," if _is_vendors(there[0]) else ""
+        message = f"{why} replaces {there[0].label}{whose}"
         yield Finding(
             "",
             COMPATIBLE,
@@ -548,9 +549,6 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
                 Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None
             ),
         )
-
-
-_VENDORS = ", a vendor's own build,"
 
 
 def _is_vendors(build: Build) -> bool:
