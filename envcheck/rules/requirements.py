@@ -82,17 +82,25 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
                 yield item
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
-    for line in owner.requires:
-        required = find_requirement(line)
-        if required is None:
+    required = [found for line in owner.requires if (found := find_requirement(line))]
+    plain = {item.name for item in required if "extra" not in item.marker}
+    of_extra = [
+        item
+        for item in required
+        if extra and "extra" in item.marker and extra in canonical_name(item.marker)
+    ]
+    # What only the extra names shows that it was asked for; else its pins bind nothing.
+    is_asked = any(
+        item.name in context.distributions and item.name not in plain for item in of_extra
+    )
+    for item in required:
+        by_extra = "extra" in item.marker
+        if by_extra and (item not in of_extra or item.name not in context.distributions):
             continue
-        by_extra = "extra" in required.marker
-        if by_extra and not (extra and extra in canonical_name(required.marker)):
+        if by_extra and item.name in plain and not is_asked:
             continue
-        if by_extra and required.name not in context.distributions:
-            continue  # nobody says that the extra was asked for
-        if not required.marker or marker_holds(context, required.marker, extra):
-            yield required.name, required.specifier, by_extra
+        if not item.marker or marker_holds(context, item.marker, extra):
+            yield item.name, item.specifier, by_extra
 
 
 def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:

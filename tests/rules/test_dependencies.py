@@ -242,6 +242,25 @@ def test_parts_of_one_framework_fit_each_other(
     assert argv(report[0].fix.actions[0])[-1] == typed
 
 
+@pytest.mark.parametrize(("plugin", "found"), [((), []), (("jax-cuda12-plugin",), ["jaxlib"])])
+def test_an_extra_that_nobody_asked_for_binds_nothing(
+    plugin: tuple[str, ...], found: list[str]
+) -> None:
+    """As METADATA of jax 0.4.35 states it, of which `pip install jax` brings jaxlib 0.4.35."""
+    lines = (
+        "jaxlib<=0.4.35,>=0.4.34",
+        'jaxlib==0.4.34; extra == "cuda12"',
+        'jax-cuda12-plugin<=0.4.35,>=0.4.34; extra == "cuda12"',
+    )
+    items = (
+        distribution("jax", "0.4.35", requires=lines),
+        distribution("jaxlib", "0.4.35"),
+        *(distribution(name, "0.4.35") for name in plugin),
+    )
+    judged = context(facts(build("jax", "0.4.35", "jaxlib"), distributions=items), expect="cpu")
+    assert [item.name for item in violations(judged)] == found
+
+
 def test_what_a_plugin_requires_breaks_no_import_on_a_cpu() -> None:
     items = (
         distribution("jax", "0.6.2", requires=("jaxlib<=0.6.2,>=0.6.2",)),
