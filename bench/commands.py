@@ -170,9 +170,10 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 REFUSALS = (
     r"Missing argument",
     (
-        r"[Nn]ame (the command to run|what to install|the inventory|the environment with --env|at"
+        r"[Nn]ame (the command to run|what to (install|plan)|the inventory|the environment with --env|at"
         r" least one condition)"
     ),
+    r"--extra and --group are of a project: name its folder",
     r"name the environment with --env",
     r"cannot read pyproject\.toml",
     r"no Python environment found|no Python to test was found",
