@@ -77,9 +77,9 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
         row = context.matrix.release(framework, public, context.platform, owner.name)
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
-        for item in _by_row(row, owner):
-            if item[0] in context.distributions:
-                yield item
+        for pin in _by_row(row, owner):
+            if pin[0] in context.distributions:
+                yield pin
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     required = [found for line in owner.requires if (found := find_requirement(line))]
