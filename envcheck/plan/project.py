@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from envcheck.actions import is_requirement
+from envcheck.frameworks import framework_of, identity
 from envcheck.model import RequestError, dataclass, field, replace
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import can_be_met
@@ -69,14 +70,27 @@ def sort_lines(texts: Iterable[str], project: ProjectLines, context: Context) ->
         else:
             beside.append(text)
             notes += [f"{place}: {reason} It is installed with the rest."] if reason else []
-    if len(planned) > 1 and places.get(_HELPER):  # beside another framework it is one on the CPU
-        beside += [planned.pop(_HELPER)] if _HELPER in planned else []
+    beside.extend(planned.pop(name) for name in _list_beside(planned, places))
     if project.lock:
         return SortedLines(tuple(planned.values()), (), tuple(notes))
     named = f"{len(beside)} more package{'s' if len(beside) > 1 else ''}"
     if beside:
         notes.append(f"Installed with it, as your files ask: {named} ({_shorten(beside)}).")
     return SortedLines(_with_bounds(planned, project.bounds), tuple(beside), tuple(notes))
+
+
+def _list_beside(planned: Mapping[str, str], places: Mapping[str, str]) -> list[str]:
+    """List what comes with the frameworks: parts of one, and a helper on the CPU beside another."""
+    names = [name for name in planned if _is_part(name, planned)]
+    if len(planned) - len(names) > 1 and places.get(_HELPER) and _HELPER in planned:
+        names.append(_HELPER)
+    return names
+
+
+def _is_part(name: str, planned: Mapping[str, str]) -> bool:
+    """Return whether a package is a part of a framework that is asked for too: jaxlib of jax."""
+    owner = framework_of(name)
+    return bool(owner) and name != identity(owner).main and identity(owner).main in planned
 
 
 _HELPER = "onnxruntime"  # without a GPU: who names onnxruntime-gpu means it

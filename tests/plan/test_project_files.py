@@ -54,6 +54,14 @@ def sets(plan: Plan) -> list[tuple[str, ...]]:
     return [item.requirements for made in plan.environments for item in made.sets]
 
 
+def test_a_part_of_a_framework_comes_with_it() -> None:
+    """What `pip freeze` and a lock of JAX name."""
+    (made,) = sets(plan_files("jax==0.4.35\njaxlib==0.4.35\nnumpy<2\n", expect="cpu"))
+    assert made == ("jax==0.4.35", "numpy<2", "jaxlib==0.4.35")
+    (alone,) = sets(plan_files("jaxlib==0.4.35\n", expect="cpu"))
+    assert alone == ("jax==0.4.35",), "the whole framework"
+
+
 def test_the_framework_is_chosen_for_the_machine_and_the_rest_comes_with_it() -> None:
     plan = plan_files(
         "torch>=2.4,<2.8\ntorchvision\nnumpy<2  # old\nidna==3.10 ; python_version >= '3.8'\n"
