@@ -112,7 +112,8 @@ def test_a_command_that_reads_runs_nothing_of_a_venv(
     repository.environment()
     done = repository.run(*words)
     assert repository.ran() == ""
-    assert done.returncode in (0, 1, 2, 3), done.stderr
+    # 4: the machine may be too full for what would be installed
+    assert done.returncode in (0, 1, 2, 3, 4), done.stderr
     assert "Internal error" not in done.stderr
 
 
