@@ -285,7 +285,7 @@ def _list_steps(
     if offer.stream:
         steps.append(_enable_stream(situation, offer.stream.format(branch=branch)))
     if offer.program:
-        tool = _install(situation, system, ("ubuntu-drivers-common",), "the tool that chooses")
+        tool = _install(situation, system, ("ubuntu-drivers-common",), "")
         steps += [tool, _choose_driver(situation, floor)]
     if offer.packages:
         names = tuple(name.format(branch=branch) for name in offer.packages)

@@ -26,7 +26,7 @@ READING = {
     "plan": ("plan", "torch", "--expect", "cpu"),
     "snapshot": ("snapshot",),
     "check": ("check",),
-    "install --dry-run": ("install", "torch", "--expect", "cpu", "--dry-run"),
+    "install --dry-run": ("install", "jax", "--expect", "cpu", "--dry-run"),
     "fix --dry-run": ("fix", "--dry-run"),
     "explain --here": ("explain", "--here", "train.log"),
     "smoke": ("smoke",),
@@ -112,8 +112,7 @@ def test_a_command_that_reads_runs_nothing_of_a_venv(
     repository.environment()
     done = repository.run(*words)
     assert repository.ran() == ""
-    # 4: the machine may be too full for what would be installed
-    assert done.returncode in (0, 1, 2, 3, 4), done.stderr
+    assert done.returncode in (0, 1, 2, 3), done.stderr
     assert "Internal error" not in done.stderr
 
 

@@ -33,5 +33,4 @@ def test_no_report_of_one_fault_is_long(lengths: dict[str, int]) -> None:
 
 def test_most_reports_of_one_fault_reach_the_goal(lengths: dict[str, int]) -> None:
     short = [name for name, lines in lengths.items() if lines <= GOAL]
-    # a driver takes as many steps as it takes
-    assert len(short) >= 0.65 * len(lengths)
+    assert len(short) >= 0.7 * len(lengths)
