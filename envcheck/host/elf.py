@@ -30,6 +30,8 @@ _GNU_HASH, _VERSYM, _VERDEF, _VERDEFNUM, _VERNEED, _VERNEEDNUM = (
 _GLOBAL, _GNU_UNIQUE, _WEAK = 1, 10, 2  # binding of a symbol
 _WEAK_VERSION = 2  # VER_FLG_WEAK: the loader warns where it is missing
 _LONGEST = 1 << 16  # of a name
+_TAGS = 4096  # entries of a dynamic section; real ones have some sixty
+_VERSIONS = 4096  # of symbols that one file asks for
 _LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
 
 
@@ -85,6 +87,7 @@ class ElfImage:
     def _read_dynamic_section(self) -> Dict[int, List[int]]:
         entries: Dict[int, List[int]] = {}
         pair = struct.Struct(self._order + ("qQ" if self.is_64 else "iI"))
+        count = 0
         for kind, start, _, length in self._segments:
             if kind == _PT_DYNAMIC:
                 for tag, value in pair.iter_unpack(
@@ -92,6 +95,9 @@ class ElfImage:
                 ):
                     if tag == 0:
                         break
+                    count += 1
+                    if count > _TAGS:
+                        raise ValueError(f"more than {_TAGS} entries in its dynamic section")
                     entries.setdefault(tag, []).append(value)
         return entries
 
@@ -136,11 +142,15 @@ class ElfImage:
     def versions_needed(self) -> Iterator[Tuple[str, str, int, bool]]:
         """Yield soname, version, index and weakness of each version asked of another file."""
         place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
+        total = 0  # each of many entries may claim many, all at one place
         for _ in range(self._count(_VERNEEDNUM) if place else 0):
             _, count, file, first, following = struct.unpack_from(
                 self._order + "HHIII", self._data, place
             )
             item = place + first
+            total += count
+            if total > _VERSIONS:
+                raise ValueError(f"more than {_VERSIONS} symbol versions")
             for _ in range(count):
                 _, flags, index, name, after = struct.unpack_from(
                     self._order + "IHHII", self._data, item

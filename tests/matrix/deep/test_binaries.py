@@ -179,10 +179,17 @@ def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.refresh import binaries as elf
+    from envcheck.host import elf
+    from envcheck.matrix.refresh import binaries
 
-    monkeypatch.setattr(elf, "_COMMENT", 1)
-    assert ".comment" in refused(tmp_path, SAMPLE)
+    for module, name, said in (
+        (elf, "_TAGS", "dynamic section"),
+        (elf, "_VERSIONS", "symbol versions"),
+        (binaries, "_COMMENT", ".comment"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, 1 if name != "_VERSIONS" else 0)
+            assert said in refused(tmp_path, SAMPLE)
 
 
 def test_garbled_files_raise_no_other_error(tmp_path: Path) -> None:
