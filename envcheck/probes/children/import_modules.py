@@ -4,9 +4,10 @@ It goes to a file descriptor or a file.
 
     <python> -B -X faulthandler -c <this script> MODULE[:]... [=CODE] --fd N (Windows: --file PATH)
 
-MODULE: must hold something: an empty file and an empty folder can be imported, too. =CODE is run
-after them. {"seconds": 1.9} where all of that works, else {"error": TRACEBACK}. Runs in the
-inspected Python, 3.6 or later; what the modules print goes to standard output and error as ever.
+A module written with a colon fails if it holds no names, since Python imports an empty file or
+folder as well. =CODE runs after the imports. It writes {"seconds": 1.9} where all of that works,
+else {"error": TRACEBACK}. Runs in the inspected Python, 3.6 or later; what the modules print goes
+to standard output and error as ever.
 """
 
 import importlib
