@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from envcheck import __version__, rules
 from envcheck.actions.extras import MissingExtraError
 from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
+from envcheck.host.documents import table_in
 from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
@@ -550,8 +551,7 @@ def load_snapshot(file: Path) -> Snapshot:
     document = _load_json(path)
     schema = document.get("schema", "")
     if schema == "envcheck/report/1":
-        inside = document.get("snapshot")
-        document = inside if isinstance(inside, dict) else {}
+        document = table_in(document, "snapshot")
         schema = document.get("schema", "")
     if schema != f"envcheck/snapshot/{SCHEMA_VERSION}":
         advice = "Take a new one: envcheck snapshot -o FILE"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from envcheck.frameworks import framework_names
 from envcheck.matrix.companions import companion_sections
@@ -16,7 +15,7 @@ from envcheck.matrix.images import (
     load_base_images,
     parse_reference,
 )
-from envcheck.model import UserError, dataclass, field, major
+from envcheck.model import UserError, dataclass, field, major, replace
 
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
@@ -140,6 +139,11 @@ class Blueprint:
     loader_path: Line | None = None
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
+
+    def plus(self, **lines: Iterable[Line]) -> Blueprint:
+        """Return a copy with more lines in some of its lists."""
+        longer = {name: (*getattr(self, name), *new) for name, new in lines.items()}
+        return replace(self, **longer)
 
     @property
     def next_command(self) -> int:

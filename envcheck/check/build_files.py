@@ -6,7 +6,6 @@ A Dockerfile, a compose file, requirements, a lock file.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,14 +25,13 @@ from envcheck.check.dockerfile import parse_dockerfile
 from envcheck.check.requirement_files import (
     Places,
     Selection,
-    _list,
     logical_lines,
     mapping_of,
-    parse_conda_lock,
     parse_environment_yml,
-    parse_project,
     parse_requirements,
+    read_lock,
 )
+from envcheck.host.documents import dig, list_in, table_in, tables_in
 
 _VARIABLES = "x-known"  # where a service carries the variables of the file beside
 _MAX_DEPTH = 10  # services that extend each other
@@ -44,9 +42,7 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
 
     Sample: services: {train: {image: "nvidia/cuda:12.4.1-runtime-ubuntu22.04", gpus: all}}
     """
-    services = mapping_of(text, path).get("services")
-    if not isinstance(services, dict):
-        raise FileError(f"{path} has no services: it is not a compose file")
+    services = table_in(mapping_of(text, path), "services")
     env_file, variables = files.find(".env"), dict[str, str]()
     for _, line in logical_lines(env_file[1]) if env_file else ():
         variables.update(assignments(line))
@@ -68,10 +64,11 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
 def _merge_base_service(entry: dict[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
     """Lay a service over the one of the same file that it extends."""
     for _ in range(_MAX_DEPTH):
-        base = entry.get("extends")
-        name = base.get("service") if isinstance(base, dict) and "file" not in base else base
-        base_service = services.get(name) if isinstance(name, str) else None
-        if not isinstance(base_service, dict):
+        name = entry.get("extends")
+        if isinstance(name, dict) and "file" not in name:
+            name = name.get("service")
+        base_service = table_in(services, name) if isinstance(name, str) else {}
+        if not base_service:
             return entry
         entry = {**base_service, **{key: value for key, value in entry.items() if key != "extends"}}
     return entry
@@ -90,27 +87,31 @@ def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> 
                 image=parse_image(substituted(entry["image"], entry[_VARIABLES]), image_location),
             )
         ]
-    base, kind = entry.get("extends"), f"the service {name}"
-    if isinstance(base, dict) and isinstance(base.get("file"), str):
-        gap = Line(f"{kind} extends a service in {base['file']}, which is not judged.", location)
-        return [replace(blueprints[0], gaps=(*blueprints[0].gaps, gap)), *blueprints[1:]]
-    stated = entry.get("environment")
-    pairs = (
-        [f"{key}={value}" for key, value in stated.items()]
-        if isinstance(stated, dict)
-        else _list(stated)
-    )
-    lines = tuple(Line(text, location) for text in pairs if isinstance(text, str) and "=" in text)
-    blueprints[0] = replace(blueprints[0], variables=(*blueprints[0].variables, *lines))
+    return [_with_settings(blueprints[0], name, entry, location), *blueprints[1:]]
+
+
+def _with_settings(
+    blueprint: Blueprint, name: str, entry: dict[str, Any], location: str
+) -> Blueprint:
+    """Add what a service states of its environment, its platform and its GPUs."""
+    service, file = Line(f"the service {name}", location), dig(entry, "extends", "file")
+    if isinstance(file, str):
+        gap = f"{service.text} extends a service in {file}, which is not judged."
+        return blueprint.plus(gaps=[Line(gap, location)])
+    lines = [Line(text, location) for text in _pairs(entry, "environment") if "=" in text]
+    blueprint = blueprint.plus(variables=lines)
     if isinstance(entry.get("platform"), str):
-        blueprints[0] = replace(blueprints[0], platform=entry["platform"])
+        blueprint = replace(blueprint, platform=entry["platform"])
     if _asks_for_gpus(entry):
-        return [replace(blueprints[0], asks_gpu=Line(kind, location)), *blueprints[1:]]
-    has_cuda = blueprints[0].image is not None and blueprints[0].image.cuda
-    return [
-        replace(blueprints[0], lacks_gpu=Line(kind, location) if has_cuda else None),
-        *blueprints[1:],
-    ]
+        return replace(blueprint, asks_gpu=service)
+    has_cuda = blueprint.image is not None and blueprint.image.cuda
+    return replace(blueprint, lacks_gpu=service) if has_cuda else blueprint
+
+
+def _pairs(entry: dict[str, Any], key: str) -> list[str]:
+    """List the pairs NAME=value of a table, which may be written as a list."""
+    pairs = [f"{name}={value}" for name, value in table_in(entry, key).items()]
+    return pairs or [item for item in list_in(entry, key) if isinstance(item, str)]
 
 
 def _blueprints_of_build(
@@ -126,14 +127,8 @@ def _blueprints_of_build(
     if inner is None:
         gap = Line(f"{name} was not found, so its build is not judged.", location)
         return [replace(blueprint, gaps=(gap,))]
-    arguments = settings.get("args")
-    pairs = (
-        arguments.items()
-        if isinstance(arguments, dict)
-        else (str(item).split("=", 1) for item in _list(arguments))
-    )
-    build_arguments = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
-    build_arguments = {key: gap for key, gap in build_arguments.items() if not is_open(gap)}
+    pairs = (pair.partition("=") for pair in _pairs(settings, "args"))
+    build_arguments = {key: value for key, equals, value in pairs if equals and not is_open(value)}
     context_files = replace(
         files, folders=tuple(posixpath.join(folder, context) for folder in files.folders)
     )
@@ -145,26 +140,17 @@ def _blueprints_of_build(
 
 
 def _asks_for_gpus(entry: dict[str, Any]) -> bool:
-    if (
-        entry.get("gpus")
-        or entry.get("runtime") == "nvidia"
-        or _names(entry.get("devices"), "nvidia")
-    ):
+    if entry.get("gpus") or entry.get("runtime") == "nvidia" or _names(entry, "devices", "nvidia"):
         return True
-    deploy = entry.get("deploy")
-    resources = deploy.get("resources", {}) if isinstance(deploy, dict) else {}
-    reservations = resources.get("reservations", {}) if isinstance(resources, dict) else {}
-    devices = _list(reservations.get("devices")) if isinstance(reservations, dict) else []
     return any(
-        _names(item.get("capabilities"), "gpu") or _names(item.get("device_ids"), "nvidia.com/gpu")
-        for item in devices
-        if isinstance(item, dict)
+        _names(item, "capabilities", "gpu") or _names(item, "device_ids", "nvidia.com/gpu")
+        for item in tables_in(entry, "deploy", "resources", "reservations", "devices")
     )
 
 
-def _names(value: object, part: str) -> bool:
+def _names(entry: dict[str, Any], key: str, part: str) -> bool:
     """Return whether a list of words holds one with `part` in it."""
-    return any(isinstance(item, str) and part in item for item in _list(value))
+    return any(isinstance(item, str) and part in item for item in list_in(entry, key))
 
 
 def read_blueprints(
@@ -176,12 +162,10 @@ def read_blueprints(
     """
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-    if re.fullmatch(r"pixi\.lock|.*conda-lock\.ya?ml", name):
-        return (parse_conda_lock(text, path),)
+    if name.endswith((".toml", ".lock", "conda-lock.yml", "conda-lock.yaml")):
+        return (read_lock(text, path, selection),)
     if name.endswith((".yml", ".yaml")):
         return _yaml(text, path, files)
-    if name.endswith((".toml", ".lock")):
-        return (parse_project(text, path, selection),)
     if name.endswith((".txt", ".in")):
         return (parse_requirements(text, path, files),)
     return parse_dockerfile(text, path, files)
@@ -189,8 +173,6 @@ def read_blueprints(
 
 def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     is_compose = any(line.startswith("services:") for line in text.splitlines())
-    return (
-        parse_compose(text, path, files)
-        if is_compose
-        else (parse_environment_yml(text, path, files),)
-    )
+    if is_compose:
+        return parse_compose(text, path, files)
+    return (parse_environment_yml(text, path, files),)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 from envcheck.host.data_files import read_packaged
+from envcheck.host.documents import dig, parse_toml
 from envcheck.model import UserError, dataclass
 from envcheck.rules.catalogue import catalogue
 
@@ -69,20 +69,14 @@ def allows_imports(text: str) -> bool:
     Sample: [tool.envcheck]
             import = false
     """
-    table = _read_table(text)
-    return not isinstance(table, dict) or table.get("import") is not False
+    return dig(_read_table(text), "import") is not False
 
 
 def _read_table(text: str) -> object:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # the library tomllib came from
     try:
-        tool = tomllib.loads(text).get("tool")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return dig(parse_toml(text), "tool", "envcheck")
+    except ValueError as error:
         raise ConfigError(f"it is not TOML: {error}") from None
-    return tool.get("envcheck") if isinstance(tool, dict) else None
 
 
 def _config(table: Mapping[str, Any]) -> Config:

@@ -6,9 +6,12 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
+from functools import partial
+from itertools import dropwhile
+from operator import attrgetter
 
 from envcheck.check.blueprint import (
     Blueprint,
@@ -23,16 +26,15 @@ from envcheck.check.blueprint import (
 from envcheck.check.requirement_files import (
     Selection,
     apply_constraints,
-    parse_conda_lock,
     parse_environment_yml,
-    parse_project,
     parse_requirements,
     read_folder_line,
+    read_lock,
     with_index,
 )
 from envcheck.frameworks import framework_of
 from envcheck.matrix.companions import companion_row
-from envcheck.model import dataclass
+from envcheck.model import dataclass, replace
 from envcheck.model.requirements import name_of
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
@@ -45,17 +47,10 @@ _PREFIXES = frozenset(
 )
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _SEPARATORS = frozenset(";&|()\n")
-# Options of pip install that take a value; the rest are flags
+# Other options of pip install that take a value; the rest are flags
 # (https://pip.pypa.io/en/stable/cli/pip_install/).
 _VALUE_OPTIONS = frozenset(
     {
-        "-c",
-        "--constraint",
-        "-r",
-        "--requirement",
-        "--file",
-        "-i",
-        "--index-url",
         "-t",
         "--target",
         "--platform",
@@ -74,9 +69,6 @@ _VALUE_OPTIONS = frozenset(
         "--progress-bar",
         "--root-user-action",
         "--report",
-        "--find-links",
-        "-f",
-        "--extra-index-url",
         "--proxy",
         "--retries",
         "--timeout",
@@ -85,16 +77,11 @@ _VALUE_OPTIONS = frozenset(
         "--client-cert",
         "--cache-dir",
         "--log",
-        "--default-index",
-        "--index",
-        "--torch-backend",
         "--python",
         "-p",
         "--channel",
         "-n",
         "--name",
-        "-e",
-        "--editable",
         "-w",
         "--wheel-dir",
         "--build-option",
@@ -187,15 +174,18 @@ def _split(text: str) -> Iterator[list[str]]:
 def _simple_commands(commands: list[list[str]]) -> Iterator[list[str]]:
     """Look into `bash -c '…'`, and leave out what stands before a command."""
     for argv in commands:
-        command = list(argv)
-        while command and command[0] in _PREFIXES:
-            command = command[1:]
+        command = _without_prefixes(argv)
         operands = [arg for arg in command[1:] if not arg.startswith("-")]
         has_script = any(re.fullmatch(r"-\w*c", arg) for arg in command[1:])
         if command and _SHELL.fullmatch(command[0]) and has_script and operands:
             yield from commands_of(operands[0])
         elif command:
             yield command
+
+
+def _without_prefixes(argv: list[str]) -> list[str]:
+    """Leave out the words before a command that start it: sudo, then."""
+    return [*dropwhile(_PREFIXES.__contains__, argv)]
 
 
 def shell_of(argv: list[str]) -> str:
@@ -268,18 +258,17 @@ _CONDA_REMOVALS = frozenset({"remove", "uninstall"})
 
 
 def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
-    kinds = ("packages", "files", "indexes", "extra_indexes", "links", "editable", "constraints")
-    values: dict[str, list[str]] = {kind: [] for kind in kinds}
+    values: dict[str, list[str]] = defaultdict(list)
     rest = iter(argv)
     for arg in rest:
         option, has_value, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
         kind = _kind(option, tool)
         if kind == "packages":
-            values["packages"].append(arg)
+            values[kind].append(arg)
         elif kind:
-            values.setdefault(kind, []).append(value if has_value else next(rest, ""))
-        elif re.match(r"-[reif].", arg) and not arg.startswith("--"):  # -rrequirements.txt
-            values.setdefault(_kind(arg[:2], tool), []).append(arg[2:])
+            values[kind].append(value if has_value else next(rest, ""))
+        elif re.match(r"-[reif].", arg):  # -rrequirements.txt
+            values[_kind(arg[:2], tool)].append(arg[2:])
     return Install(
         tool,
         tuple(values["packages"]),
@@ -302,8 +291,8 @@ def _kind(option: str, tool: str) -> str:
     if tool == "conda" and option == "--channel":
         return "links"
     if option in _VALUE_OPTIONS:
-        return _KINDS.get(option, "other")
-    return "" if option.startswith("-") else "packages"
+        return "other"
+    return _KINDS.get(option, "" if option.startswith("-") else "packages")
 
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
@@ -415,7 +404,6 @@ _LOCKS = {
     "pixi": ("pixi.lock",),
     "conda-lock": ("conda-lock.yml",),
 }
-_CONDA_LOCKS = ("pixi.lock", "conda-lock.yml")
 _PROJECTS = re.compile(
     r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install"
 )
@@ -507,12 +495,11 @@ def _commands(value: str) -> Iterator[list[str]]:
 def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Files) -> Blueprint:
     """Add what one command says; `files` are those it may name."""
     line = " ".join(argv)
+    shown = Line(line[:80], location)
     if _COMPILES.search(line):
-        blueprint = replace(blueprint, compiles=(*blueprint.compiles, Line(line[:80], location)))
+        blueprint = blueprint.plus(compiles=[shown])
     elif _SETUP.search(line):
-        blueprint = replace(
-            blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], location))
-        )
+        blueprint = blueprint.plus(may_compile=[shown])
     installs = argv and _SYSTEM.fullmatch(argv[0]) and "install" in argv[:6]
     install = parse_install(argv)
     # which brings wheels, not the system's CUDA
@@ -520,21 +507,18 @@ def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Fil
     if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
         blueprint = _add_cuda(blueprint, argv, location, is_system=bool(installs))
     if installs and re.search(r"\bpython3?-pip\b", line):
-        blueprint = replace(blueprint, pip=Line(line[:80], location))
+        blueprint = replace(blueprint, pip=shown)
     if _OTHER_INSTALLER.search(line):
         blueprint = replace(blueprint, own_pip=True)
     if python := _find_python(line, is_system=bool(installs)):
         blueprint = replace(blueprint, python=Line(python, location))
     if _BRINGS_PYTHON.search(line):
-        is_old = _OLD_INSTALLER.search(line) is not None
-        blueprint = replace(
-            blueprint, own_python=True, old_installer=blueprint.old_installer or is_old
-        )
+        is_old = blueprint.old_installer or _OLD_INSTALLER.search(line) is not None
+        blueprint = replace(blueprint, own_python=True, old_installer=is_old)
     names_packages = install is not None and bool(install.packages)
     if not names_packages and (project := _PROJECTS.search(line)):
-        blueprint = _add_project(
-            blueprint, _LOCKS.get(project[0].split()[0], ()), argv, location, files
-        )
+        names = _LOCKS.get(project[0].split()[0], ())
+        blueprint = _add_project(blueprint, names, argv, location, files)
     return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
 
@@ -556,19 +540,19 @@ def _add_cuda(
     blueprint: Blueprint, argv: list[str], location: str, *, is_system: bool
 ) -> Blueprint:
     """Add what a command brings of CUDA: the system's packages by their names, the rest unread."""
-    line = Line(" ".join(argv)[:80], location)
-    if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _KEYRING.search(" ".join(argv)):
+    line = " ".join(argv)
+    if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _KEYRING.search(line):
         return blueprint
-    names = [arg for arg in argv if _CUDA.search(arg)] if is_system else []
-    toolkits = [match for name in names if (match := _TOOLKIT_PACKAGE.fullmatch(name))]
-    cudnns = [match for name in names if (match := _CUDNN_PACKAGE.fullmatch(name))]
-    if not names or len(toolkits) + len(cudnns) < len(names):
-        return replace(blueprint, cuda_steps=(*blueprint.cuda_steps, line))
-    for found in toolkits[:1]:
-        blueprint = replace(blueprint, toolkit=Line(f"{found[1]}.{found[2]}", location))
-    for found in cudnns[:1]:
-        blueprint = replace(blueprint, cudnn=Line(found[2] or found[1], location))
-    return blueprint
+    found: dict[str, Line] = {}
+    for name in filter(_CUDA.search, argv):
+        toolkit, cudnn = _TOOLKIT_PACKAGE.fullmatch(name), _CUDNN_PACKAGE.fullmatch(name)
+        if is_system and toolkit:
+            found.setdefault("toolkit", Line(f"{toolkit[1]}.{toolkit[2]}", location))
+        elif is_system and cudnn:
+            found.setdefault("cudnn", Line(cudnn[2] or cudnn[1], location))
+        else:
+            return blueprint.plus(cuda_steps=[Line(line[:80], location)])
+    return replace(blueprint, **found)
 
 
 # What brings another Python than that of the image.
@@ -614,18 +598,15 @@ def _add_install(blueprint: Blueprint, install: Install, location: str, files: F
         if inner is None:
             text = f"{name} was not found, so its constraints are not applied."
             gaps.append(Line(text, location))
-        requirements = apply_constraints(requirements, inner[1] if inner else "")
+        else:
+            requirements = apply_constraints(requirements, inner[1])
     indexed = with_index(install.indexes, requirements, is_only=install.is_only_index)
     flags = {name: getattr(install, name) for name in ("is_isolated", "is_resolved", "is_upgrade")}
     command = blueprint.next_command
     added = tuple(replace(line, command=command, **flags) for line in indexed)
     if install.is_removal:
-        return replace(blueprint, removals=blueprint.removals + added)
-    return replace(
-        blueprint,
-        requirements=blueprint.requirements + added,
-        gaps=(*blueprint.gaps, *gaps),
-    )
+        return blueprint.plus(removals=added)
+    return blueprint.plus(requirements=added, gaps=gaps)
 
 
 def _add_conda(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
@@ -633,10 +614,17 @@ def _add_conda(blueprint: Blueprint, install: Install, location: str, files: Fil
         gone = set(install.packages)
         kept = [line for line in blueprint.conda if re.split("[ =<>]", line.text)[0] not in gone]
         return replace(blueprint, conda=tuple(kept))
-    lines = tuple(Line(text, location, links=install.links) for text in install.packages)
-    blueprint = replace(blueprint, conda=blueprint.conda + lines)
+    blueprint = blueprint.plus(
+        conda=[Line(text, location, links=install.links) for text in install.packages]
+    )
     for name in install.files:
-        blueprint = _conda_file(blueprint, name, location, files)
+        inner = files.find(name)
+        if inner is None:
+            gap = f"{name} was not found, so what it installs is not judged."
+            blueprint = _with_gap(blueprint, gap, location)
+        else:
+            read = partial(parse_environment_yml, inner[1], inner[0], files)
+            blueprint = _with_contents(blueprint, read, location)
     return blueprint
 
 
@@ -677,41 +665,34 @@ def _add_project(
         line = " ".join(argv)[:60]
         gap = f"`{line}` installs from the project's own files, which are not judged."
         return _with_gap(blueprint, gap, location)
-    try:
-        if names[0] in _CONDA_LOCKS:
-            project = parse_conda_lock(inner[1], inner[0])
-        else:
-            project = parse_project(inner[1], inner[0], parse_selection(argv))
-    except FileError as error:
-        return _with_gap(blueprint, f"{error}.", location)
-    lines = tuple(replace(item, command=blueprint.next_command) for item in project.requirements)
-    return _with_contents(replace(blueprint, own_pip=True), replace(project, requirements=lines))
-
-
-def _conda_file(blueprint: Blueprint, name: str, location: str, files: Files) -> Blueprint:
-    inner = files.find(name)
-    if inner is None:
-        return _with_gap(
-            blueprint, f"{name} was not found, so what it installs is not judged.", location
-        )
-    try:
-        return _with_contents(blueprint, parse_environment_yml(inner[1], inner[0], files))
-    except FileError as error:
-        return _with_gap(blueprint, f"{error}.", location)
+    read = partial(read_lock, inner[1], inner[0], parse_selection(argv))
+    return _with_contents(blueprint, read, location, is_project=True)
 
 
 def _with_gap(blueprint: Blueprint, sentence: str, location: str) -> Blueprint:
-    return replace(blueprint, gaps=(*blueprint.gaps, Line(sentence, location)))
+    return blueprint.plus(gaps=[Line(sentence, location)])
 
 
-def _with_contents(blueprint: Blueprint, inner: Blueprint) -> Blueprint:
-    """Add what a file installs that a step names."""
+def _with_contents(
+    blueprint: Blueprint,
+    read: Callable[[], Blueprint],
+    location: str,
+    *,
+    is_project: bool = False,
+) -> Blueprint:
+    """Add what a file installs that a step names; a project brings its own installer."""
+    try:
+        inner = read()
+    except FileError as error:
+        return _with_gap(blueprint, f"{error}.", location)
+    lines = inner.requirements
+    if is_project:
+        lines = tuple(replace(item, command=blueprint.next_command) for item in lines)
+    grown = blueprint.plus(conda=inner.conda, requirements=lines, gaps=inner.gaps)
     return replace(
-        blueprint,
+        grown,
         python=inner.python or blueprint.python,
-        conda=blueprint.conda + inner.conda,
-        requirements=blueprint.requirements + inner.requirements,
-        gaps=blueprint.gaps + inner.gaps,
+        own_pip=blueprint.own_pip or is_project,
     )
 
 
@@ -750,8 +731,7 @@ def brings_python(path: str) -> bool:
 
 def is_system_pip(argv: list[str], python: str) -> bool:
     """Return whether a command uses the pip of the distribution's Python on that Python."""
-    while argv and argv[0] in _PREFIXES:
-        argv = argv[1:]
+    argv = _without_prefixes(argv)
     if argv and _ASSIGNMENT.fullmatch(argv[0]):
         return False  # what it sets may be PATH, or the permission
     program = argv[0] if argv else ""
@@ -768,6 +748,8 @@ def is_system_pip(argv: list[str], python: str) -> bool:
 _ENVIRONMENT = re.compile(
     r".*(?:venv|/env\b|site-packages|dist-packages|\.local|conda|wheel).*|/(?:usr/local|opt|app)?(?:/lib)?/?"
 )
+_PYTHON_FOLDER = re.compile(r"python|env\b|conda|^/(?:usr(?:/local)?/?)?$|/bin/?$")
+_CUDA_FOLDER = re.compile(r"cuda|cudnn|/usr/(?:local/)?lib")
 _LOADER_PATH = "LD_LIBRARY_PATH"
 
 
@@ -803,12 +785,9 @@ class Stage:
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
-        if any(
-            _LOADER_PATH in text
-            for text in (item.value, *(document.text for document in item.documents))
-        ):
-            line = Line(f"{_LOADER_PATH} is set", self._location(item.number))
-            self.blueprint = replace(self.blueprint, loader_path=line)
+        texts = (item.value, *(document.text for document in item.documents))
+        if any(_LOADER_PATH in text for text in texts):
+            self._note(item, f"{_LOADER_PATH} is set", "loader_path")
         if item.keyword == "ENV":
             self._environment(item)
         elif item.keyword == "ARG":
@@ -824,23 +803,27 @@ class Stage:
         return f"{self.blueprint.path}:{number}"
 
     def _environment(self, item: Instruction) -> None:
+        location = self._location(item.number)
         for name, value in assignments(item.value):
-            self.variables[name] = substituted(value, self.variables)
+            filled = substituted(value, self.variables)
+            self.variables[name] = filled
             self.environment.add(name)
-            line = Line(f"{name}={self.variables[name]}", self._location(item.number))
-            self.blueprint = replace(self.blueprint, variables=(*self.blueprint.variables, line))
-            self.has_own_python |= name == "PATH" and brings_python(self.variables[name])
-            if name == "PATH" and _OTHER_PYTHON_FOLDER.search(self.variables[name]):
+            self.blueprint = self.blueprint.plus(variables=[Line(f"{name}={filled}", location)])
+            self.has_own_python |= name == "PATH" and brings_python(filled)
+            if name == "PATH" and _OTHER_PYTHON_FOLDER.search(filled):
                 self.blueprint = replace(self.blueprint, own_python=True)
-            if name == "UV_PYTHON" and re.fullmatch(r"3\.\d+", self.variables[name]):
-                line = Line(self.variables[name], self._location(item.number))
-                self.blueprint = replace(self.blueprint, python=line, own_python=True)
+            if name == "UV_PYTHON" and re.fullmatch(r"3\.\d+", filled):
+                self._note(item, filled, "python", own_python=True)
             if name == "TORCH_CUDA_ARCH_LIST":
-                line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))
-                self.blueprint = replace(self.blueprint, compiles=(*self.blueprint.compiles, line))
+                line = Line("TORCH_CUDA_ARCH_LIST is set", location)
+                self.blueprint = self.blueprint.plus(compiles=[line])
             if name == "NVIDIA_VISIBLE_DEVICES" and value not in {"", "void", "none"}:
-                line = Line(f"{name}={value}", self._location(item.number))
-                self.blueprint = replace(self.blueprint, wants_gpu=line)
+                self._note(item, f"{name}={value}", "wants_gpu")
+
+    def _note(self, item: Instruction, text: str, field: str, **more: bool) -> None:
+        """Keep what an instruction says in one field, in place of what was said before."""
+        line = Line(text, self._location(item.number))
+        self.blueprint = replace(self.blueprint, **{field: line}, **more)
 
     def _argument(self, item: Instruction) -> None:
         pairs = dict(assignments(item.value)) if "=" in item.value else {}
@@ -885,25 +868,19 @@ class Stage:
             self.helpers.append(helper)
         if helper is not None and any(_ENVIRONMENT.fullmatch(path) for path in paths[:-1]):
             self.environment_sources.append(helper)
-        self.has_own_python |= any(
-            re.search(r"python|env\b|conda|^/(?:usr(?:/local)?/?)?$|/bin/?$", path)
-            for path in paths
-        )
-        if any(re.search(r"cuda|cudnn|/usr/(?:local/)?lib", path) for path in paths):
+        self.has_own_python |= any(map(_PYTHON_FOLDER.search, paths))
+        if any(map(_CUDA_FOLDER.search, paths)):
             line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], location)
-            self.blueprint = replace(self.blueprint, cuda_steps=(*self.blueprint.cuda_steps, line))
+            self.blueprint = self.blueprint.plus(cuda_steps=[line])
 
     def _run(self, item: Instruction) -> None:
         mounts = re.match(r"(?:--\w+=\S+\s+)+", item.value)
         for mount in re.findall(r"--mount=(\S+)", mounts[0]) if mounts else ():
-            mount_options = dict(part.partition("=")[::2] for part in mount.split(","))
-            target = (
-                mount_options.get("target")
-                or mount_options.get("dst")
-                or mount_options.get("destination")
-            )
-            if mount_options.get("type", "bind") == "bind" and target:
-                self._put(mount_options.get("source") or mount_options.get("src") or target, target)
+            named = re.sub(r"\b(?:dst|destination)=", "target=", mount)
+            given = dict(part.partition("=")[::2] for part in named.split(","))
+            target = given.get("target")
+            if given.get("type", "bind") == "bind" and target:
+                self._put(given.get("source") or given.get("src") or target, target)
         is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
         for argv, number in run_commands(item):
             command = _fill_in(argv, variables)
@@ -924,9 +901,7 @@ class Stage:
         if is_system_pip(argv, image.python):
             is_other = python is not None and python.text != image.python
             if not is_other and not any(variables.get(name) for name in _PIP_VARIABLES):
-                self.blueprint = replace(
-                    blueprint, refused=(*blueprint.refused, Line(line[:80], location))
-                )
+                self.blueprint = blueprint.plus(refused=[Line(line[:80], location)])
         elif _PERMISSION.search(line):
             self.has_own_python = True
 
@@ -977,10 +952,8 @@ class Stage:
         return tuple(dict.fromkeys(alias.lstrip("/") for alias in aliases if alias))
 
 
-def _list_contents(blueprint: Blueprint) -> tuple[tuple[Line, ...], ...]:
-    """List what commands have put into an environment, and what of them was not read."""
-    names = ("requirements", "removals", "conda", "compiles", "cuda_steps", "gaps")
-    return tuple(getattr(blueprint, name) for name in names)
+# What commands put into an environment, and what of them was not read.
+_list_contents = attrgetter("requirements", "removals", "conda", "compiles", "cuda_steps", "gaps")
 
 
 _BY_ANOTHER = frozenset({"install", "add", "inject", "easy_install", "uvx", "--with"})
@@ -1000,8 +973,7 @@ _SCRIPT = re.compile(r"(?:\./|/|[\w.-]+/)?[\w./${}-]*\.(?:sh|bash|py)|\./[\w./-]
 
 def _find_script(argv: list[str]) -> str | None:
     """Return the script that a command runs, "" for one without a file; None for none."""
-    while argv and (argv[0] in _PREFIXES or _ASSIGNMENT.fullmatch(argv[0])):
-        argv = argv[1:]
+    argv = [*dropwhile(lambda word: word in _PREFIXES or _ASSIGNMENT.fullmatch(word), argv)]
     if not argv:
         return None
     if _SCRIPT.fullmatch(argv[0]) and not argv[0].endswith(("get-pip.py", "setup.py")):
@@ -1074,14 +1046,10 @@ def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
     first = blueprint.next_command
     copied = tuple(replace(line, command=line.command + first) for line in helper.requirements)
     removals = tuple(replace(line, command=line.command + first) for line in helper.removals)
-    return replace(
-        blueprint,
-        python=blueprint.python or helper.python,
-        requirements=blueprint.requirements + copied,
-        removals=blueprint.removals + removals,
-        gaps=blueprint.gaps + helper.gaps,
-        inherited=blueprint.inherited + copied,
+    grown = blueprint.plus(
+        requirements=copied, removals=removals, gaps=helper.gaps, inherited=copied
     )
+    return replace(grown, python=blueprint.python or helper.python)
 
 
 # What BuildKit sets on the platform that is assumed where none is named.

@@ -13,6 +13,7 @@ from envcheck.check.requirement_files import (
     read_local_project,
     read_toml,
 )
+from envcheck.host.documents import table_in
 from envcheck.model import dataclass, hide_url_secrets
 
 Beside = Callable[[str], "Callable[[str], str | None]"]  # reads what the named file may name
@@ -94,14 +95,11 @@ def _check_names(asked: AskedFiles, extras: Sequence[str], folder: str, files: F
     """Refuse an extra or a group that the pyproject.toml does not have."""
     found = files.find(f"{folder}/pyproject.toml")
     document = read_toml(found[1], found[0]) if found else {}
-    project = document.get("project")
-    optional = project.get("optional-dependencies") if isinstance(project, dict) else None
     tables = (
-        ("extra", extras, optional),
-        ("group", asked.groups, document.get("dependency-groups")),
+        ("extra", extras, table_in(document, "project", "optional-dependencies")),
+        ("group", asked.groups, table_in(document, "dependency-groups")),
     )
-    for kind, names, table in tables:
-        there = list(table) if isinstance(table, dict) else []
+    for kind, names, there in tables:
         for name in names:
             if name not in there and (found or kind == "group"):
                 has = f"it has {', '.join(there)}" if there else "it has none"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.frameworks import framework_of
+from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_in
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.model import RequestError, canonical_name, dataclass
@@ -110,8 +110,7 @@ class Selection:
 
     def pick(self, table: object, names: tuple[str, ...]) -> list[str]:
         """List those keys of a table that are named."""
-        keys = list(table) if isinstance(table, dict) else []
-        return [key for key in keys if key in names or "*" in names]
+        return [key for key in table_in(table) if key in names or "*" in names]
 
     def takes(self, groups: object, usual: tuple[str, ...]) -> bool:
         """Return whether a locked package is in a group that is installed; () is each group."""
@@ -127,6 +126,14 @@ class Selection:
 USUAL = Selection()
 
 
+def read_lock(text: str, path: str, selection: Selection | None = None) -> Blueprint:
+    """Read a lock file or a pyproject.toml by its name."""
+    name = path.replace("\\", "/").rpartition("/")[2].lower()
+    if re.fullmatch(r"pixi\.lock|.*conda-lock\.ya?ml", name):
+        return parse_conda_lock(text, path)
+    return parse_project(text, path, selection)
+
+
 def parse_project(text: str, path: str, selection: Selection | None = None) -> Blueprint:
     """Read a lock file of uv, Poetry, PDM, Pipenv or PEP 751, or the lists of a pyproject.toml.
 
@@ -140,7 +147,7 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
     if text.lstrip().startswith("{"):
         return _parse_pipfile(text, path, selection or USUAL)
     document = read_toml(text, path)
-    packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
+    packages = _list_packages(document)
     if len(packages) > _MAX_PACKAGES:
         raise FileError(f"{path} locks more than {_MAX_PACKAGES} packages")
     if packages:
@@ -171,20 +178,20 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
 def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[str]:
     """Yield what a pyproject.toml lists, with the extras of its own that an extra names."""
     project = document.get("project")
-    optional = _dig(project, "optional-dependencies")
-    own = canonical_name(str(_dig(project, "name")))
-    texts = [] if selection.is_only else [*_list(_dig(project, "dependencies"))]
+    optional = dig(project, "optional-dependencies")
+    own = canonical_name(str(dig(project, "name")))
+    texts = [] if selection.is_only else [*list_in(project, "dependencies")]
     for name in selection.pick(document.get("dependency-groups"), selection.groups):
         texts += _list_group(document, name)
     extras = selection.pick(optional, selection.extras)
     for extra in extras:
-        texts += _list(_dig(optional, extra))
+        texts += list_in(optional, extra)
     for text in texts:  # grows while it is walked, and so do the extras
         asked = find_requirement(text) if isinstance(text, str) else None
         if asked is not None and asked.name == own:
             new = [name for name in asked.extras if name not in extras]
             extras += new
-            texts += [item for name in new for item in _list(_dig(optional, name))]
+            texts += [item for name in new for item in list_in(optional, name)]
         elif isinstance(text, str):
             yield text
 
@@ -200,17 +207,16 @@ def _parse_pipfile(text: str, path: str, selection: Selection) -> Blueprint:
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is not JSON: {error}") from None
     places = Places(text, path)
-    sources = _tables(_dig(document, "_meta", "sources"))
+    sources = tables_in(document, "_meta", "sources")
     urls = {str(item.get("name")): str(item.get("url")) for item in sources}
     lines: list[Line] = []
     for section in ("default", "develop") if _DEV[0] in selection.groups else ("default",):
-        table = _dig(document, section)
-        for name, entry in table.items() if isinstance(table, dict) else ():
-            version, marker = _dig(entry, "version"), _dig(entry, "markers")
+        for name, entry in table_in(document, section).items():
+            version, marker = dig(entry, "version"), dig(entry, "markers")
             if not isinstance(version, str) or not _NAME.fullmatch(name):
                 continue  # a folder, or an address
             requirement = f"{name}{version}" + (f" ; {marker}" if marker else "")
-            index = urls.get(str(_dig(entry, "index")))
+            index = urls.get(str(dig(entry, "index")))
             line = Line(requirement, places.key(name), links=path)
             lines += with_index([index] if index else [], [line], is_only=True)
     return Blueprint(path, "lock file", requirements=tuple(lines))
@@ -236,10 +242,10 @@ def _name_left_out(taken: tuple[Line, ...], every: tuple[Line, ...]) -> tuple[Li
 
 def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
     """List the requirements of a dependency group, with those of the groups that it includes."""
-    groups, names = document.get("dependency-groups"), [name]
+    names = [name]
     for each in names:  # grows while it is walked
-        for item in _list(groups.get(each)) if isinstance(groups, dict) else ():
-            included = str(item.get("include-group")) if isinstance(item, dict) else ""
+        for item in list_in(document, "dependency-groups", each):
+            included = str(dig(item, "include-group") or "")
             if isinstance(item, str):
                 yield item
             elif included and included not in names:
@@ -263,10 +269,9 @@ def _chosen(
     roots = [item for item in numbered if _is_project(item[0])]
     if roots:
         return _reachable(numbered, roots, selection)
-    named = document.get("extras")
-    extras = selection.pick(named, selection.extras)
-    wanted = {item for extra in extras for item in _list(dict(named or {})[extra])}
-    usual = _PDM_GROUPS if _dig(document, "metadata", "lock_version") else ()
+    extras = selection.pick(document.get("extras"), selection.extras)
+    wanted = {item for extra in extras for item in list_in(document, "extras", extra)}
+    usual = _PDM_GROUPS if dig(document, "metadata", "lock_version") else ()
     return [
         item
         for item in numbered
@@ -276,8 +281,7 @@ def _chosen(
 
 
 def _is_project(package: Mapping[str, Any]) -> bool:
-    source = package.get("source")
-    return isinstance(source, dict) and not {"virtual", "editable"}.isdisjoint(source)
+    return not {"virtual", "editable"}.isdisjoint(table_in(package, "source"))
 
 
 def _reachable(
@@ -294,13 +298,13 @@ def _reachable(
         if (item[1], table, name) in seen:
             continue
         seen.add((item[1], table, name))
-        for edge in _tables(_dig(item[0], table, *filter(None, (name,)))):
+        for edge in tables_in(item[0], table, *filter(None, (name,))):
             if not may_hold(str(edge.get("marker", "")), chosen):
                 continue
             targets = by_name.get(str(edge.get("name")), [])
             version = edge.get("version")
             fitting = [target for target in targets if version in {None, target[0].get("version")}]
-            parts = [("optional-dependencies", str(extra)) for extra in _list(edge.get("extra"))]
+            parts = [("optional-dependencies", str(extra)) for extra in list_in(edge, "extra")]
             for target in fitting:
                 queue += [(target, *part) for part in (("dependencies", ""), *parts)]
     numbers = {number for number, *_ in seen}
@@ -377,26 +381,19 @@ def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) 
 
 def _read_pyproject(text: str, path: str, files: Files, selection: Selection) -> Blueprint | None:
     document = read_toml(text, path)
-    project = document.get("project")
-    if not isinstance(project, dict):
+    if not isinstance(document.get("project"), dict):
         return None
     blueprint = parse_project(text, path, selection)
-    if "dependencies" not in _list(project.get("dynamic")):
+    if "dependencies" not in list_in(document, "project", "dynamic"):
         return blueprint
-    setuptools = _dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
-    names = [setuptools] if isinstance(setuptools, str) else _list(setuptools)
+    setuptools = dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
+    names = [setuptools] if isinstance(setuptools, str) else list_in(setuptools)
     found = [file for name in names if (file := files.relative_to(path).find(str(name)))]
     if not found or len(found) < len(names):
         return None
     parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
     lines = tuple(line for part in parts for line in part.requirements)
     return replace(blueprint, requirements=(*blueprint.requirements, *lines))
-
-
-def _dig(document: object, *keys: str) -> object:
-    for key in keys:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
 
 
 def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
@@ -439,12 +436,12 @@ def _read_setup_py(text: str, path: str, extras: tuple[str, ...]) -> Blueprint |
             literal = values.get(source) if source else _literal(value)
             if name and literal is not None:
                 values[name] = literal
-    stated, optional = values.get("install_requires"), values.get("extras_require")
-    if not isinstance(stated, list):
+    if not isinstance(values.get("install_requires"), list):
         return None
-    groups = [stated, *(optional.get(extra) for extra in extras if isinstance(optional, dict))]
-    names = [item for group in groups for item in _list(group) if isinstance(item, str)]
-    return _project_of(names, text, path)
+    names = list_in(values, "install_requires")
+    for extra in extras:
+        names += list_in(values, "extras_require", extra)
+    return _project_of([item for item in names if isinstance(item, str)], text, path)
 
 
 def _literal(node: Any) -> object:
@@ -464,19 +461,15 @@ def _project_of(names: Iterable[str], text: str, path: str) -> Blueprint:
 
 def read_toml(text: str, path: str) -> dict[str, Any]:
     """Load a TOML document; raises FileError."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # the library tomllib came from
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise FileError(f"{path} is not TOML: {error}") from None
-    return document
 
 
-def _tables(value: object) -> list[dict[str, Any]]:
-    return [item for item in _list(value) if isinstance(item, dict)]
+def _list_packages(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the packages of a lock file, under either name of their table."""
+    return [*tables_in(document, "package"), *tables_in(document, "packages")]
 
 
 def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
@@ -484,18 +477,14 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
     name, version = str(package.get("name", "")), package.get("version")
     if not isinstance(version, str) or not _NAME.fullmatch(name):
         return  # the project itself, or a folder
-    markers = [str(item) for item in _list(package.get("resolution-markers"))]
+    markers = [str(item) for item in list_in(package, "resolution-markers")]
     markers = [item for item in markers if "extra ==" not in item and "extra !=" not in item]
     stated = package.get("marker", package.get("markers", ""))
     marker = " or ".join(f"({item})" for item in markers) or (
         stated if isinstance(stated, str) else ""
     )
-    source = package.get("source")
-    index = (
-        source.get("registry", source.get("url"))
-        if isinstance(source, dict)
-        else package.get("index")
-    )
+    source = table_in(package, "source")
+    index = source.get("registry", source.get("url", package.get("index")))
     text = f"{name}=={version}{_label_of_files(package, version)}"
     text += f" ; {marker}" if marker else ""
     yield from with_index(
@@ -513,7 +502,7 @@ def _label_of_files(package: Mapping[str, Any], version: str) -> str:
 
     PDM writes 2.14.1 for torch-2.14.1+cu126-cp311-cp311-linux_x86_64.whl.
     """
-    rows = [*_tables(package.get("files")), *_tables(package.get("wheels"))]
+    rows = [*tables_in(package, "files"), *tables_in(package, "wheels")]
     names = (str(row.get("file") or row.get("url") or row.get("name")) for row in rows)
     labels = {match[1] for name in names if (match := _LABEL.search(name))}
     return f"+{labels.pop()}" if len(labels) == 1 and "+" not in version else ""
@@ -522,16 +511,16 @@ def _label_of_files(package: Mapping[str, Any], version: str) -> str:
 def _uv_indexes(document: Mapping[str, Any], selection: Selection) -> Callable[[str], list[str]]:
     """Return a function that lists the indexes that uv takes a requirement from."""
     urls: dict[str, str] = {}
-    for item in _tables(_dig(document, "tool", "uv", "index")):
+    for item in tables_in(document, "tool", "uv", "index"):
         urls[str(item.get("name"))] = str(item.get("url"))
     named = {**dict.fromkeys(selection.extras, "extra"), **dict.fromkeys(selection.groups, "group")}
 
     def indexes(requirement: str) -> list[str]:
         match = _NAME.match(requirement)
-        entry = _dig(document, "tool", "uv", "sources", match[0] if match else "")
+        entry = dig(document, "tool", "uv", "sources", match[0] if match else "")
         rows = [
             row
-            for row in (_tables([entry]) or _tables(entry))
+            for row in (tables_in([entry]) or tables_in(entry))
             if all(named.get(str(row[kind])) == kind for kind in ("extra", "group") if kind in row)
             and may_hold(str(row.get("marker", "")))
         ]
@@ -770,17 +759,15 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     """
     document, places = mapping_of(text, path), Places(text, path)
     blueprint = Blueprint(path, "environment.yml")
-    channels = " ".join(str(item) for item in _list(document.get("channels")))
+    channels = " ".join(map(str, list_in(document, "channels")))
     conda: list[Line] = []
-    for entry in _list(document.get("dependencies")):
+    for entry in list_in(document, "dependencies"):
         if isinstance(entry, str):
             channel, _, spec = entry.rpartition("::")
             spec = re.sub(r"\s+", " ", spec.strip())
             conda.append(Line(spec, places.of(entry), links=channel or channels))
         elif isinstance(entry, dict):
-            blueprint = _pip(
-                blueprint, [str(item) for item in _list(entry.get("pip"))], places, files
-            )
+            blueprint = _pip(blueprint, [*map(str, list_in(entry, "pip"))], places, files)
     pins = [
         (re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.location)
         for line in conda
@@ -828,13 +815,11 @@ def parse_conda_lock(text: str, path: str) -> Blueprint:
 
 def _list_locked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the packages of the platform: of pixi.lock those that its default environment names."""
-    packages = [*_tables(document.get("package")), *_tables(document.get("packages"))]
-    environments = document.get("environments")
-    default = environments.get("default") if isinstance(environments, dict) else None
-    named = default.get("packages") if isinstance(default, dict) else None
+    packages = _list_packages(document)
+    named = dig(document, "environments", "default", "packages")
     if not isinstance(named, dict):
         return [item for item in packages if item.get("platform", _PLATFORM) == _PLATFORM]
-    urls = {str(url) for item in _tables(named.get(_PLATFORM)) for url in item.values()}
+    urls = {str(url) for item in tables_in(named, _PLATFORM) for url in item.values()}
     return [
         item
         for item in packages
@@ -861,7 +846,3 @@ def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -
         requirements=blueprint.requirements + placed(inner.requirements),
         gaps=blueprint.gaps + placed(inner.gaps),
     )
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

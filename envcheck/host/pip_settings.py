@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from zipfile import BadZipFile, ZipFile
 
+from envcheck.host.documents import dig, parse_toml
 from envcheck.host.pip_files import list_pip_files
 from envcheck.model import UserError
 
@@ -390,19 +391,14 @@ def _read_uv_file(path: Path) -> dict[str, Any]:
 
 def _read_uv_table(path: Path) -> dict[str, Any] | None:
     """Read a uv.toml, or the table [tool.uv] of a pyproject.toml: None where it has none."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # the library tomllib came from
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        found = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"uv's configuration file {path} cannot be read: {error}") from error
-    if path.name == "pyproject.toml":
-        tool = found.get("tool", {})
-        table = tool.get("uv") if isinstance(tool, dict) else None
-        return table if isinstance(table, dict) else None
-    return dict(found)
+    if path.name != "pyproject.toml":
+        return found
+    table = dig(found, "tool", "uv")
+    return table if isinstance(table, dict) else None
 
 
 def without_options(text: str, names: Iterable[str]) -> str:
