@@ -35,11 +35,9 @@ _REASONS = {
     "kernel": "of the notebook's kernel",
     "asking": "the Python that asks",
     "folder": "the environment in this folder",
-    "own": (
-        "the Python that runs envcheck: no other environment is active or belongs to this folder"
-    ),
-    "base": "conda's base environment: no other is active or belongs to this folder",
-    "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
+    "own": "envcheck's own (no other here)",
+    "base": "conda's base environment (no other here)",
+    "PATH": "the first on PATH (no environment here)",
 }
 _SYSTEMS = {"darwin": "macOS", "windows": "Windows", "linux": "Linux"}
 _NAMED = "found by {}"  # what else leads to an environment: .venv, Poetry, .pdm-python ...

@@ -200,15 +200,19 @@ class Document:
 
 
 def format_evidence(item: Evidence, *, is_short: bool = False) -> str:
-    """Say what was seen or is known, and where; a short one counts all but the first places."""
+    """Say what was seen or is known, and where.
+
+    A short one cites nothing, and counts all but the first places.
+    """
     where = item.source.where if item.source is not None else ""
     places = where.split(", ") if is_short else []
     if len(places) > 3:
         where = f"{', '.join(places[:2])} and {len(places) - 2} more places"
     cited = ""
-    if item.citation is not None:
+    if item.citation is not None and not is_short:
         cited = f" [{item.citation.url_or_artifact}]"
-    return f"{item.fact}: {item.shown}" + (f" ({where})" if where else "") + cited
+    is_new = where not in ("", item.fact, item.shown)
+    return f"{item.fact}: {item.shown}" + (f" ({where})" if is_new else "") + cited
 
 
 def type_command(action: Action, system: str, *, is_told: bool = True) -> Command:

@@ -68,11 +68,13 @@ def describe_report(
         machine = []
     else:
         machine = [*describe_machine(report, snapshot.facts)]
-    if machine and verbose and report.matrix:
+    if verbose and machine and report.matrix:
         machine.append(Layer("Matrix", f"data of {report.matrix}"))
+    elif not verbose and any(item.severity != NOTE for item in shown):
+        machine = [each for each in machine if each.wrong or each.name not in _BUILDING]
     obtained: tuple[Command, ...] = ()
     if report.obtained_by is not None and not quiet:
-        obtained = (type_command(report.obtained_by, system),)
+        obtained = (type_command(report.obtained_by, system, is_told=False),)
     is_alone = report.judged.machine and report.judged.environment is None and not report.asked
     joint = JointPlan(report, () if verbose else report.fix_command)
     return Document(
@@ -98,30 +100,56 @@ def describe_report(
 
 _NAMED = 3  # environments that fit alike
 _LONGEST_COMMAND = 4  # lines of a command, without -v
+_BUILDING = ("CUDA", "cuDNN", "Compiler")  # said only where they are the problem, without -v
 
 
 def _show_all(found: list[Finding], joint: JointPlan, *, verbose: bool) -> Iterator[Shown]:
     for item in found:
-        if verbose:
-            yield joint.show(item)
-            continue
-        shown = joint.show(item, is_brief=item.severity == NOTE)
-        ways = shown.fix if shown.here is None else shown.here
-        yield replace(shown, here=tuple(map(_shorten, range(len(ways)), ways)))
+        shown = joint.show(item, is_brief=item.severity == NOTE and not verbose)
+        if not verbose:
+            ways = shown.fix if shown.here is None else shown.here
+            shown = replace(shown, here=_shorten(ways))
+        yield shown
 
 
-def _shorten(number: int, way: Way) -> Way:
-    """Leave the commands of all but the fix and one alternative, and long scripts, to -v."""
-    if number > 1 and way.commands:
-        return replace(way, summary=f"{way.summary.rstrip(':.')} (-v shows how).", commands=())
-    commands = []
-    for command in way.commands:
-        lines = command.typed.count("\n") + 1
-        if lines > _LONGEST_COMMAND:
-            purpose = command.purpose or "Paste a script"
-            command = Command("", f"{purpose.rstrip('.')}: {lines} lines, which -v shows.")  # noqa: PLW2901
-        commands.append(command)
-    return replace(way, commands=tuple(commands))
+def _shorten(ways: tuple[Way, ...]) -> tuple[Way, ...]:
+    """Leave to -v how another way goes that takes several commands, scripts, and repetitions."""
+    short = []
+    is_shown = False
+    for way in ways:
+        if is_shown and len(way.commands) > 1:
+            summary = f"{way.summary.rstrip(':.')} (-v shows how)."
+            short.append(replace(way, summary=summary, commands=()))
+        else:
+            said = _list_words(way.summary)
+            commands = _leave_scripts(way.commands)
+            commands = tuple(
+                replace(each, purpose="") if said >= _list_words(each.purpose) else each
+                for each in commands
+            )
+            short.append(replace(way, commands=commands))
+        is_shown = is_shown or bool(way.commands)
+    return tuple(short)
+
+
+def _list_words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def _leave_scripts(commands: tuple[Command, ...]) -> tuple[Command, ...]:
+    """Replace long scripts by a line that counts them."""
+    kept: list[Command] = []
+    scripts: list[Command] = []
+    for command in commands:
+        is_long = command.typed.count("\n") >= _LONGEST_COMMAND
+        (scripts if is_long else kept).append(command)
+    if not scripts:
+        return commands
+    lines = sum(command.typed.count("\n") + 1 for command in scripts)
+    said = f"Then paste {len(scripts)} scripts"
+    if len(scripts) == 1:
+        said = (scripts[0].purpose or "Paste a script").rstrip(".")
+    return (*kept, Command("", f"{said}: {lines} lines, which -v shows."))
 
 
 def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
@@ -213,6 +241,7 @@ class JointPlan:
         self._steps = report.steps if is_numbered and _has_several_fixes(report) else ()
         wrong = {item.id for item in report.findings if item.severity != NOTE}
         steps = [step for step in report.steps if wrong & {*step.resolves}]
+        self._wrong_steps = len(steps)
         wanted = [step.action for step in steps]
         self._next = () if wanted else _list_next(report)
         self._ends_with_fix = bool(fix_command and wanted) and changes_environment(wanted[0])
@@ -255,7 +284,7 @@ class JointPlan:
             number: step for number, step in enumerate(self._steps, 1) if wanted in step.resolves
         }
         label = "fix"
-        if own and len(own) < len(self._steps):
+        if own and (len(own) < self._wrong_steps or finding.severity == NOTE):
             label += f" (step{'s' if len(own) > 1 else ''} {', '.join(map(str, own))})"
         if not fix:
             if own:

@@ -6,6 +6,7 @@ Plain lines when piped; on a terminal wrapped, each with its mark and colour.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
@@ -134,16 +135,29 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
         yield from _indent_lines(line for way in ways for line in _write_commands(way.commands))
         return
     yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind))
-    # without its first letter, which is a capital only here
-    if finding.message[1:].rstrip(".") not in document.headline:
-        yield Line(finding.message, "  ")
+    unsaid = " ".join(
+        sentence
+        for sentence in re.split(r"(?<=[.]) (?=[A-Z0-9])", finding.message)
+        if not _is_in_headline(sentence, document.headline)
+    )
+    if unsaid:
+        yield Line(unsaid, "  ")
     evidence = tuple(dict.fromkeys(finding.evidence))
-    for item in evidence if document.is_verbose else evidence[:_EVIDENCE]:
+    if not document.is_verbose:
+        new = (item for item in evidence if item.source or item.shown not in finding.message)
+        evidence = tuple(new)[:_EVIDENCE]
+    for item in evidence:
         # on this machine; from the matrix
         label = "  seen: " if item.citation is None else "  known: "
         yield Line(format_evidence(item, is_short=not document.is_verbose), label, "dim")
     for way in ways:
         yield from _indent_lines(_write_block(way, document))
+
+
+def _is_in_headline(sentence: str, headline: str) -> bool:
+    """Return whether a headline says it: without what stands in parentheses, and uncapitalized."""
+    texts = (sentence, re.sub(r" \([^()]*\)", "", sentence))
+    return any(text[1:].rstrip(".") in headline for text in texts)
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}
