@@ -135,10 +135,11 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
         yield from _indent_lines(line for way in ways for line in _write_commands(way.commands))
         return
     yield from (_BLANK, Line(finding.title, f"{finding.kind}: ", finding.kind))
+    # without its first letter, which is a capital only here
     unsaid = " ".join(
         sentence
         for sentence in re.split(r"(?<=[.]) (?=[A-Z0-9])", finding.message)
-        if not _is_in_headline(sentence, document.headline)
+        if sentence[1:].rstrip(".") not in document.headline
     )
     if unsaid:
         yield Line(unsaid, "  ")
@@ -152,12 +153,6 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
         yield Line(format_evidence(item, is_short=not document.is_verbose), label, "dim")
     for way in ways:
         yield from _indent_lines(_write_block(way, document))
-
-
-def _is_in_headline(sentence: str, headline: str) -> bool:
-    """Return whether a headline says it: without what stands in parentheses, and uncapitalized."""
-    texts = (sentence, re.sub(r" \([^()]*\)", "", sentence))
-    return any(text[1:].rstrip(".") in headline for text in texts)
 
 
 _STYLE_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "magenta": 35}

@@ -497,7 +497,7 @@ def test_a_service_without_a_framework_leaves_the_one_with_it_decided() -> None:
 def test_what_is_open_until_it_runs_is_said_so_and_once() -> None:
     _, report = said(SLIM + "RUN pip install torch==2.1.0\n")
     assert "Driver decided when it runs" in report
-    assert "Compiler decided when it runs" in report
+    assert "GPU decided when it runs" in report
     assert "unknown" not in report
     assert report.count("create an environment with one") == 1
     assert "Shows only when the environment runs: " in report
