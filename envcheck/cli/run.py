@@ -11,7 +11,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import READER_GONE, UserError
-from envcheck.explain.scan import Ending, Scan, Scanner, Stream
+from envcheck.explain.scan import Scan, Scanner, Stream
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.interruption import clear_interrupt
 from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
@@ -61,10 +61,8 @@ class _OutputScanner:
     def finish(self) -> tuple[Scan, tuple[str, ...]]:
         for stream in self._streams.values():
             stream.finish()
-        # the command failed
         scan = self._scanner.result()
-        failed = Ending(raised=scan.ending.raised, file=scan.ending.file)
-        return replace(scan, ending=failed), tuple(self._streams)
+        return replace(scan, ending=scan.ending.failure), tuple(self._streams)
 
 
 def _explain(

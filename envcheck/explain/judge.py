@@ -17,6 +17,7 @@ from envcheck.explain.claim_values import (
     is_known_distribution,
 )
 from envcheck.explain.cures import build_cure, names_of
+from envcheck.explain.ending import Ending
 from envcheck.explain.facts import MISSING_RELEASES, build_context
 from envcheck.explain.frame import is_exception
 from envcheck.explain.log import (
@@ -38,9 +39,18 @@ from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.reasons_raised import judge_raised
 from envcheck.explain.reasons_stated import judge_stated
 from envcheck.explain.resolver import Clash, find_fitting_releases
-from envcheck.explain.scan import Ending, Scan, scan
+from envcheck.explain.scan import Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
+from envcheck.explain.survival import (
+    TRACEBACK_LINES,
+    ends_program,
+    expects_gpu_use,
+    is_remark,
+    is_survived,
+    is_unused_gpu,
+    weigh_what_failed_last,
+)
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -314,18 +324,18 @@ def judge_log(
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
     claims = [_with_cause_there(log, claim, ending) for claim in claims]
     machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
-    expects_gpu = _expects_gpu(log, claims, target, ending)
+    expects_gpu = expects_gpu_use(log, claims, target, ending)
     excused: list[Claim] = []
     standing: list[Claim] = []
     for claim in claims:
-        if _is_excused(log, claim) or _is_survived(claim, ending, expects_gpu=expects_gpu):
+        if _is_excused(log, claim) or is_survived(claim, ending, expects_gpu=expects_gpu):
             excused.append(claim)
         else:
             standing.append(claim)
     # with facts, the rules know themselves whether a GPU is meant
     judges_gpu = expects_gpu or log.has_facts
-    by_rules = [claim for claim in machine.claims(claims) if judges_gpu or not _is_unused(claim)]
-    ordered = rank_claims((*_weigh_what_failed_last(standing, ending), *by_rules))
+    by_rules = [claim for claim in machine.claims(claims) if judges_gpu or not is_unused_gpu(claim)]
+    ordered = rank_claims((*weigh_what_failed_last(standing, ending), *by_rules))
     if find_root(ordered) is None:
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
@@ -403,7 +413,7 @@ def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterato
     if stated is None or not is_last(stated.number) or _is_known_line(log, stated.number):
         return
     for claim in judge_stated(stated, log, ending.file):
-        if expects_gpu or not _is_unused(claim) or is_exception(stated.text):
+        if expects_gpu or not is_unused_gpu(claim) or is_exception(stated.text):
             yield claim
 
 
@@ -557,7 +567,7 @@ def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Eve
         if kind:
             remarks.add(item.line)
         if kind == "caught":
-            remarks.update(range(item.line - _TRACEBACK_LINES + 1, item.line))
+            remarks.update(range(item.line - TRACEBACK_LINES + 1, item.line))
     for item in log.select("kernel-module-named"):
         if "nvidia" not in item.text.lower():
             remarks.add(item.line)
@@ -620,131 +630,6 @@ def list_refuted(facts: Facts) -> tuple[str, ...]:
     return ("cpu-missing-avx",) if has_avx else ()
 
 
-# Captures that show that a GPU exists, or that somebody looks for what a GPU needs.
-_GPU_SOUGHT = (
-    "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path",
-    "cudnn_listed", "cudnn_file",
-)  # fmt: skip
-_INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
-_TRACEBACK_LINES = 60
-_ASKED = r" -> |is_available\(\) ?== ?False"  # what was typed, with its answer
-
-
-def _expects_gpu(log: Log, claims: Sequence[Claim], target: Target | None, ending: Ending) -> bool:
-    """Return whether a GPU is meant.
-
-    It was asked for, there is one, the log asks for it, or fails without it.
-    """
-    if target is not None and target.expect != "auto":
-        return target.expect == "gpu"
-    if log.facts.gpus.value is not None or "cuda" in log.library_path.lower():
-        return True
-    sought = [event for event, _ in log.find_captures(*_GPU_SOUGHT)]
-    unused = [claim for claim in claims if _is_unused(claim) or claim.id == "device-placement"]
-    is_sought = any(event.signature not in _INVENTORY for event in sought)
-    if is_sought or not all(map(is_remark, unused)):
-        return True
-    known = signatures_by_name()
-    for event in log.events:
-        if known[event.signature].role == "symptom" and re.search(_ASKED, event.text):
-            return True
-        is_remark_alone = _kind_without_gpu(event) in ("remark", "caught")
-        if is_remark_alone and not ending.goes_on_after(event.last_line):
-            return True
-    return False
-
-
-def _is_unused(claim: Claim) -> bool:
-    """Return whether a claim says no more than that no GPU is used."""
-    return catalogue()[claim.id].leaves_gpu_unused
-
-
-# A line that says itself that its program goes on, or that what it names was meant to happen.
-_GOES_ON = (
-    r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bretry|\btrying again\b|\bfalling back\b|\breducing\b"
-    r"|\bskip(?:ped|ping)?\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
-)
-_TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
-_AVOIDED = (
-    r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"
-)
-
-
-def _is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
-    """Return whether the program continued after the messages of a claim."""
-    if not expects_gpu and is_remark(claim):
-        return True
-    if not claim.events or _is_unused(claim):
-        return False
-    if _went_on_quietly(claim, ending):
-        return True
-    if any("which is incompatible" in event.text for event in claim.events):
-        return False  # pip tells of what stays installed
-    has_raised = any(
-        _is_exception(event) and "No module named" not in event.text for event in claim.events
-    )
-    is_caught = not has_raised and (
-        claim.id in _TRIED_AGAIN or claim.strength < Strength.FAILED_CALL
-    )
-    is_announced = all(re.search(_GOES_ON, event.text) for event in claim.events)
-    return (is_caught or is_announced) and all(
-        ending.succeeds_after(event.last_line) for event in claim.events
-    )
-
-
-# What makes results wrong or a GPU unused stands, however long the program runs on.
-_STANDS = ("ptxas-problem", "gpu-hardware-fault", "driver-library-mismatch", "driver-too-old")
-
-
-def _went_on_quietly(claim: Claim, ending: Ending) -> bool:
-    """Return whether nothing failed behind a message, and the program went on or finished."""
-    if claim.id in _STANDS:
-        return False
-    has_raised = any(map(_is_exception, claim.events))
-    if has_raised and claim.id not in (*_TRIED_AGAIN, "program-error", "dependency-conflict"):
-        return False
-    return all(
-        ending.succeeds_after(event.last_line)
-        or (not has_raised and ending.is_quiet_after(event.last_line))
-        for event in claim.events
-    )
-
-
-def is_remark(claim: Claim) -> bool:
-    """Return whether a claim rests on messages of programs that continue without a GPU."""
-    kinds = [(_kind_without_gpu(event), event) for event in claim.events]
-    return bool(kinds) and all(
-        kind == "caught" or (kind and not _is_exception(event)) for kind, event in kinds
-    )
-
-
-def _kind_without_gpu(event: Event) -> str:
-    """Name what a message means where no GPU is meant.
-
-    A line that says what is done instead was caught.
-    """
-    if re.search(_AVOIDED, event.text):
-        return "caught"
-    return signatures_by_name()[event.signature].without_gpu
-
-
-def _weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
-    """Weaken what is installed only, or was survived, where something else failed."""
-    past = [
-        claim
-        for claim in claims
-        if all(ending.succeeds_after(event.last_line) for event in claim.events)
-        or {_kind_without_gpu(event) for event in claim.events} == {"fact"}
-    ]
-    failed = [claim for claim in claims if claim not in past and not is_remark(claim)]
-    failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
-    for claim in claims:
-        weighed = claim
-        if claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}:
-            weighed = replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU))
-        yield weighed
-
-
 def _is_excused(log: Log, claim: Claim) -> bool:
     modules = log.values("kernel_module", "kernel_module2", "kernel_module3", "kernel_module4")
     if modules and not any(
@@ -752,22 +637,16 @@ def _is_excused(log: Log, claim: Claim) -> bool:
     ):
         # it is another driver's module that fails
         return claim.id in ("driver-missing", "driver-secure-boot")
-    ends = any(map(_is_exception, claim.events))
+    ends = any(map(ends_program, claim.events))
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.strength < Strength.LIKELY
-    if not _is_unused(claim):
+    if not is_unused_gpu(claim):
         return False
     if log.computes_on_gpu and not any(" -> " in event.text for event in claim.events):
         return not ends
     # one program uses the GPU, and another one ended over what it says
     is_other = log.is_healthy and not log.has_no_gpu and ends
     return (log.has_no_gpu or log.is_healthy) and not is_other and claim.strength < Strength.LIKELY
-
-
-def _is_exception(event: Event) -> bool:
-    """Return whether a program ended by a line: an exception, or a loader that gave up."""
-    pattern = r"\W*[\w.]*(?:Error|Exception): |.{0,99}error while loading shared libraries"
-    return re.match(pattern, event.text) is not None
 
 
 def _list_noise(log: Log, excused: Iterable[Claim]) -> tuple[Event, ...]:

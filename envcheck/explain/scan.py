@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, compress, islice, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, compress, islice
 from typing import Any
 
+from envcheck.explain.ending import TAIL_BYTES, Ending, read_ending
 from envcheck.explain.frame import is_shown
-from envcheck.explain.resolver import Clash, read_clash
-from envcheck.explain.sentences import Stated, read_stated
+from envcheck.explain.prompts import list_answers
 from envcheck.explain.signatures import Event, Signature
-from envcheck.explain.statements import Raised, read_raised
 from envcheck.explain.text import (
     KEPT_BYTES,
     MARKER,
@@ -248,42 +247,6 @@ def _write_alternatives(node: dict[int, Any]) -> bytes:
 _END = -1
 
 
-_PYTHON = r"\s*(?:>>> |In \[\d+\]: )"
-_UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
-_OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
-_PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
-_ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
-# a prompt holds one: looking for them is cheaper than the expression
-_MARKS = (">", "In [", "$ ", "# ", "% ")
-# Asked without a prompt: a line of a notebook or of a script that prints one thing.
-_BARE = (
-    r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\","
-    r" =]*\))?\)?|os\.environ\S+)\s*$"
-)
-_BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
-
-
-def list_answers(chunk: bytes) -> Iterator[WrappedLine]:
-    """List what was asked in a log, each with its answer: "torch.cuda.is_available() -> False".
-
-    Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is
-    that answer.
-    """
-    lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
-    for number, (line, next_line) in enumerate(pairwise([*lines, ""]), 1):
-        match = _match_marked(_PROMPT, _MARKS, line) or _match_marked(_BARE, _BARE_MARKS, line)
-        if not match:
-            continue
-        question, answer = match["asked"].strip(), next_line.strip()
-        if re.match(_ANY_PROMPT, next_line):
-            answer = "None" if re.match(_PYTHON, line) else ""
-        yield WrappedLine(number, (line, next_line), f"{question} -> {answer}", is_certain=True)
-
-
-def _match_marked(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
-    return re.match(pattern, line) if any(mark in line for mark in marks) else None
-
-
 # of one message, told apart by captures and worker; a training run may invent any number
 KINDS = 48
 _TEXT = 500  # characters of a line that are kept
@@ -389,53 +352,6 @@ _AFTER = 512
 _PER_LINE = 8
 _CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselves
 
-_GOING_ON = 3  # lines after a remark by which a program shows that it went on
-_TAIL = 4096  # bytes at the end of a log that are looked at for what a program achieved
-_WORK = (
-    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|(?:\b|_)loss\W{1,3}\d|[Ss]ucceeded|Successfully"
-    r" installed"
-    r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
-    r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
-    r" per second"
-    r"|Application startup complete"
-    r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
-    r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
-)
-_FAILING = (
-    r"(?i)error|\bfail|exception|traceback|\babort|\bcannot\b|\bcan't\b|\bunable\b|\bkilled\b"
-    r"|core dumped|segmentation|\bfatal\b|panic|not found|no module|refused|denied|could ?n.t"
-    r"|could not|\bmissing\b|not supported|unsupported"
-)
-_QUIET = 9  # lines of output without a failing word by which a program shows that it went on
-
-
-@dataclass
-class Ending:
-    """How a log ends: whether its program went on after a line."""
-
-    lines: int = 0  # 0: not known, or the program failed
-    last_prompt: int = 0  # the last line in which somebody types
-    last_work: int = 0  # the last line that shows progress or success
-    quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
-    raised: Raised | None = None  # the exception of the last traceback
-    clash: Clash | None = None  # of a resolver that found nothing
-    stated: Stated | None = None  # a sentence that names what is wrong
-    file: str = "-"
-
-    def goes_on_after(self, line: int) -> bool:
-        """Return whether the program went on for some lines, or achieved something, since."""
-        return self.last_prompt < line and (
-            self.lines - line >= _GOING_ON or self.succeeds_after(line)
-        )
-
-    def is_quiet_after(self, line: int) -> bool:
-        """Tell whether the program ran on for many lines after a line, and nothing failed then."""
-        return self.last_prompt < line < self.quiet_from
-
-    def succeeds_after(self, line: int) -> bool:
-        """Return whether something was achieved after a line."""
-        return self.last_prompt <= line < self.last_work
-
 
 @dataclass
 class Scan:
@@ -503,8 +419,7 @@ class Scanner:
     def add_ending(self, ending: Ending) -> None:
         """Keep how a stream ended; how several ended is not known."""
         if self._streams > 1:
-            last = ending if ending.raised else self.ending
-            ending = Ending(raised=last.raised, file=last.file) if last.raised else Ending()
+            ending = (ending if ending.says_why else self.ending).failure
         self.ending = ending
 
     def result(self) -> Scan:
@@ -603,32 +518,12 @@ class Stream:
         self._scan_joined_lines(
             [*list_spread_lines(start), *join_wrapped_lines(start), *list_answers(start)]
         )
-        self._scanner.add_ending(self._read_ending(start, self._line - (not chunk)))
-
-    def _read_ending(self, start: bytes, lines: int) -> Ending:
-        """Find the last typed line, the last that shows work, and the last exception."""
-        texts = start.decode("utf-8", "replace").removesuffix("\n").split("\n")
-        prompts = [
-            number for number, text in enumerate(texts, 1) if _match_marked(_PROMPT, _MARKS, text)
-        ]
-        tail = self._tail.decode("utf-8", "replace").rstrip("\n").split("\n")
-        works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
-        failing = [number for number, text in enumerate(tail) if re.search(_FAILING, text)]
-        quiet = tail[failing[-1] + 1 :] if failing else tail
-        is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
-        return Ending(
-            lines,
-            prompts[-1] if prompts else 0,
-            lines - works[0] if works else 0,
-            lines - len(quiet) + 1 if is_quiet else 0,
-            read_raised(tail if len(texts) < len(tail) else texts, lines),
-            read_clash(tail),
-            read_stated(tail, lines),
-            self._name,
+        self._scanner.add_ending(
+            read_ending(start, self._tail, self._line - (not chunk), self._name)
         )
 
     def _scan(self, chunk: bytes) -> None:
-        self._tail = (self._tail + chunk[-_TAIL:])[-_TAIL:]
+        self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
         if self._start is not None:
             self._start += chunk
             self._start = self._start if len(self._start) <= KEPT_BYTES else None

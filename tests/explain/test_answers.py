@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.scan import list_answers, scan
+from envcheck.explain.prompts import list_answers
+from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
 
 TRANSCRIPTS = (

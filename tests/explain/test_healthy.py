@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.scan import Ending, scan
-from envcheck.explain.signatures import load_signatures
-from envcheck.explain.statements import Raised
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.rules.context import Target
 from tests.cases.judged import FOLDER, UNDETERMINED, judge_text
@@ -79,27 +76,3 @@ def test_with_the_cpu_expected_only_failures_count() -> None:
 def test_the_label_of_a_cpu_build_never_hides_what_failed() -> None:
     log = "torch 2.2.2+cpu\nTraceback (most recent call last):\nModuleNotFoundError: No module named 'einops'\n"
     assert judge_text(log).primary == "dependency-conflict"
-
-
-def test_the_ending_tells_whether_a_program_went_on() -> None:
-    def ending(text: str) -> Ending:
-        return scan([("log", [text.encode()])], load_signatures()).ending
-
-    assert ending("a\nb\nc\nd\n").goes_on_after(1)
-    assert not ending("a\nb\nc\n").goes_on_after(1)
-    assert not ending("a\nb\n>>> c\nd\n").goes_on_after(1), (
-        "what is typed is no work of the program"
-    )
-    assert ending("a\nepoch 3 done\n").succeeds_after(1)
-    assert not ending("epoch 3 done\na\n").succeeds_after(2)
-    assert scan([("a", [b"x\n"]), ("b", [b"y\n"])], load_signatures()).ending == Ending(), (
-        "which came last is not known"
-    )
-
-
-def test_the_exception_in_which_a_traceback_ends_is_kept() -> None:
-    text = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nmylib.Boom: it broke\n'
-    raised = scan([("log", [text.encode()])], load_signatures()).ending.raised
-    assert raised == Raised("Boom", "it broke", 4, ("",))
-    quiet = b"epoch 1\n  loss 1\nepoch 2 done: yes\n"
-    assert scan([("log", [quiet])], load_signatures()).ending.raised is None

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.explain.scan import KINDS, Ending, Scan, Scanner, scan
+from envcheck.explain.ending import Ending
+from envcheck.explain.scan import KINDS, Scan, Scanner, scan
 from envcheck.explain.signatures import Event
 from tests.explain.messages import ALL, LINE, names, scanned
 

@@ -1,0 +1,96 @@
+"""How a log ends: what failed last, what the program went on after, what somebody typed."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.explain.prompts import match_prompt
+from envcheck.explain.resolver import Clash, read_clash
+from envcheck.explain.sentences import Stated, read_stated
+from envcheck.explain.statements import Raised, read_raised
+from envcheck.model import dataclass
+
+_GOING_ON = 3  # lines after a remark by which a program shows that it went on
+TAIL_BYTES = 4096  # at the end of a log, looked at for what a program achieved
+_WORK = (
+    r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|(?:\b|_)loss\W{1,3}\d|[Ss]ucceeded|Successfully"
+    r" installed"
+    r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
+    r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
+    r" per second"
+    r"|Application startup complete"
+    r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
+    r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
+)
+_FAILING = (
+    r"(?i)error|\bfail|exception|traceback|\babort|\bcannot\b|\bcan't\b|\bunable\b|\bkilled\b"
+    r"|core dumped|segmentation|\bfatal\b|panic|not found|no module|refused|denied|could ?n.t"
+    r"|could not|\bmissing\b|not supported|unsupported"
+)
+_QUIET = 9  # lines of output without a failing word by which a program shows that it went on
+
+
+@dataclass
+class Ending:
+    """How a log ends: whether its program went on after a line."""
+
+    lines: int = 0  # 0: not known, or the program failed
+    last_prompt: int = 0  # the last line in which somebody types
+    last_work: int = 0  # the last line that shows progress or success
+    quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
+    raised: Raised | None = None  # the exception of the last traceback
+    clash: Clash | None = None  # of a resolver that found nothing
+    stated: Stated | None = None  # a sentence that names what is wrong
+    file: str = "-"
+
+    @property
+    def failure(self) -> Ending:
+        """Return what is said of the failure alone, where the program is known to have failed."""
+        return Ending(raised=self.raised, clash=self.clash, stated=self.stated, file=self.file)
+
+    @property
+    def says_why(self) -> bool:
+        """Return whether last words were read."""
+        return bool(self.raised or self.clash or self.stated)
+
+    def goes_on_after(self, line: int) -> bool:
+        """Return whether the program went on for some lines, or achieved something, since."""
+        return self.last_prompt < line and (
+            self.lines - line >= _GOING_ON or self.succeeds_after(line)
+        )
+
+    def is_quiet_after(self, line: int) -> bool:
+        """Tell whether the program ran on for many lines after a line, and nothing failed then."""
+        return self.last_prompt < line < self.quiet_from
+
+    def succeeds_after(self, line: int) -> bool:
+        """Return whether something was achieved after a line."""
+        return self.last_prompt <= line < self.last_work
+
+
+def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
+    """Find the last typed line, the last that shows work, and the last failure of a log.
+
+    `start` is the log, or b"" where it is long; `end` its last TAIL_BYTES.
+    """
+    texts = _split_lines(start.removesuffix(b"\n"))
+    tail = _split_lines(end.rstrip(b"\n"))
+    prompts = [number for number, text in enumerate(texts, 1) if match_prompt(text)]
+    works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
+    failing = [number for number, text in enumerate(tail) if re.search(_FAILING, text)]
+    quiet = tail[failing[-1] + 1 :] if failing else tail
+    is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
+    return Ending(
+        lines,
+        prompts[-1] if prompts else 0,
+        lines - works[0] if works else 0,
+        lines - len(quiet) + 1 if is_quiet else 0,
+        read_raised(tail if len(texts) < len(tail) else texts, lines),
+        read_clash(tail),
+        read_stated(tail, lines),
+        file,
+    )
+
+
+def _split_lines(text: bytes) -> list[str]:
+    return text.decode("utf-8", "replace").split("\n")

@@ -1,0 +1,87 @@
+"""How a log ends: what failed last, what was typed, and whether the program went on."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.explain.ending import Ending, read_ending
+from envcheck.explain.scan import scan
+from envcheck.explain.signatures import load_signatures
+from envcheck.explain.statements import Raised
+from envcheck.model import replace
+
+QUIET = "\n".join(f"row {number}" for number in range(9))
+
+
+def ending_of(*logs: str) -> Ending:
+    """Scan each log as a file and return how they end."""
+    sources = [(f"log{number}", [log.encode()]) for number, log in enumerate(logs)]
+    return scan(sources, load_signatures()).ending
+
+
+def test_a_program_goes_on_where_lines_follow() -> None:
+    assert ending_of("a\nb\nc\nd\n").goes_on_after(1)
+    assert not ending_of("a\nb\nc\n").goes_on_after(1)
+
+
+def test_what_is_typed_is_no_work_of_the_program() -> None:
+    assert not ending_of("a\nb\n>>> c\nd\n").goes_on_after(1)
+    assert ending_of("a\nb\n>>> c\nd\n").last_prompt == 3
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "epoch 3 done", "Successfully installed torch-2.8.0", "12 passed in 3.1s", "loss: 0.31",
+        "100%|####| 30/30", "Application startup complete.", '"GET / HTTP/1.1" 200', "31.2it/s",
+    ],
+)  # fmt: skip
+def test_work_after_a_line_is_success(work: str) -> None:
+    assert ending_of(f"a\n{work}\n").succeeds_after(1)
+    assert not ending_of(f"{work}\na\n").succeeds_after(2)
+
+
+def test_passed_tests_beside_a_failed_one_are_no_success() -> None:
+    assert not ending_of("a\n1 failed, 12 passed in 3.1s\n").succeeds_after(1)
+
+
+def test_many_lines_without_a_failing_word_are_quiet() -> None:
+    assert ending_of(f"an error\n{QUIET}\n").is_quiet_after(1)
+    assert not ending_of(f"{QUIET}\nan error\n").is_quiet_after(1)
+    assert not ending_of("an error\nrow\nrow\n").is_quiet_after(1)
+
+
+def test_the_exception_in_which_a_traceback_ends_is_kept() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\n'
+        "mylib.Boom: it broke\n"
+    )
+    assert ending_of(text).raised == Raised("Boom", "it broke", 4, ("",))
+    assert ending_of("epoch 1\n  loss 1\nepoch 2 done: yes\n").raised is None
+
+
+def test_a_long_log_is_read_at_its_end() -> None:
+    tail = b"x\nImportError: tokenizers>=0.21 is required, but found tokenizers==0.20.3\n"
+    ending = read_ending(b"", tail, 900, "train.log")
+    assert ending.raised is not None
+    assert ending.raised.number == 900
+    assert ending.stated is not None
+    assert (ending.stated.what, ending.stated.found, ending.file) == (
+        "tokenizers",
+        "0.20.3",
+        "train.log",
+    )
+
+
+def test_of_several_logs_only_the_last_words_count() -> None:
+    assert ending_of("x\n", "y\n") == Ending(file="log0")
+    fault = "Traceback (most recent call last):\nKeyError: 'gpu'\n"
+    ended = ending_of(fault, "epoch 1 done\n")
+    assert ended == Ending(raised=Raised("KeyError", "'gpu'", 2), file="log0")
+
+
+def test_a_command_that_failed_went_on_after_nothing() -> None:
+    ended = ending_of("KeyError: 'gpu'\nepoch 1 done\n")
+    assert ended.succeeds_after(1)
+    assert not ended.failure.succeeds_after(1)
+    assert ended.failure == replace(Ending(), raised=ended.raised, file="log0")
