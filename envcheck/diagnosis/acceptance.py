@@ -222,7 +222,7 @@ def _with_release(facts: Facts, item: Distribution) -> Facts:
     own = next((each for each in installed.value if each.name == item.name), None)
     place = own or next((each for each in installed.value if each.scope == "environment"), None)
     location = place.location if place else ""
-    if own is not None and item.version in ("", own.version.partition("+")[0]):
+    if own is not None and item.version in ("", own.public):
         item = own
     if item is not own:
         facts = _remove_distributions(facts, {item.name})

@@ -264,9 +264,9 @@ def _format_import(test: ImportTest) -> str:
 
 
 def _format_framework(item: FrameworkBuild) -> str:
-    cuda = item.cuda_version.value
+    cuda, label = item.cuda_version.value, f"{item.distribution} {item.version}"
     if item.cuda_build.value is False:
         vendor = vendor_of_build(item.accelerator.value or "")
         kind = vendor.platform if vendor else "CPU"
-        return f"{item.distribution} {item.version} ({kind} build)"
-    return f"{item.distribution} {item.version}" + (f" (CUDA {cuda})" if cuda else "")
+        return f"{label} ({kind} build)"
+    return label + (f" (CUDA {cuda})" if cuda else "")

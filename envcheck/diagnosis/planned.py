@@ -194,11 +194,7 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
             wanted = wanted_releases(
                 Context(judge.context.facts, context.matrix, Target(context.goal, chosen))
             )
-            pins = {
-                row.distribution: f"{row.distribution}=={row.version}"
-                for row in (item.package for item in wanted)
-                if row
-            }
+            pins = {row.distribution: row.pin for row in (item.package for item in wanted) if row}
             return " ".join((*(pins.get(text, text) for text in chosen), *indexes))
     return ""
 

@@ -42,6 +42,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.requirements import name_of
+from envcheck.model.versions import public_version
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
@@ -535,7 +536,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "source_package": lambda values: name if source_package(name := _built_package(values)) else "",
     "tensorrt_major": _tensorrt_major,
     "torch_label": _torch_label,
-    "torch_public": lambda values: values.labelled_release.partition("+")[0],
+    "torch_public": lambda values: public_version(values.labelled_release),
     "users_file": _users_file,
     "users_file_renamed": _choose_new_name,
 }

@@ -74,6 +74,7 @@ from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequire
 from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
 from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
 from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.versions import public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
@@ -224,7 +225,7 @@ def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     if asked is None or framework is None:
         return ()
     # the rows are of releases, without the label of a build
-    public = asked.specifier.partition("+")[0]
+    public = public_version(asked.specifier)
     rows = list_matching_releases(values.log, framework, asked.name, public)
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]

@@ -34,6 +34,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import name_of
+from envcheck.model.versions import cuda_of_number, public_version
 from envcheck.rules.context import Context, Target
 from envcheck.rules.wanted_releases import check_requirements
 
@@ -134,9 +135,7 @@ class _LogFacts:
             and isinstance(number, Known)
             and re.fullmatch(r"\d{4,5}", number.value)
         ):
-            return replace(
-                number, value=f"{int(number.value) // 1000}.{int(number.value) % 1000 // 10}"
-            )
+            return replace(number, value=cuda_of_number(int(number.value)))
         return fact
 
     def describe_host(self) -> dict[str, Fact[Any]]:
@@ -242,7 +241,7 @@ class _LogFacts:
         return tuple(item for item in wheels if name_of(item).startswith(f"{fault.wheel}-cu"))
 
     def _find_row(self, build: FrameworkBuild) -> FrameworkRelease | None:
-        version = build.version.partition("+")[0]
+        version = public_version(build.version)
         return self._log.matrix.release(
             build.framework, version, "linux_x86_64", build.distribution
         )

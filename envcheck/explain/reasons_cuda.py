@@ -21,6 +21,7 @@ from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
+from envcheck.model.versions import cuda_of_digits, public_version
 from envcheck.rules.builds import installed_builds
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
@@ -76,13 +77,7 @@ def _parse_dll_version(stem: str, version: str) -> str:
 
     cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7.
     """
-    if (
-        stem.startswith("cudnn")
-        or len(version) < 2
-        or (len(version) == 2 and version.startswith("1"))
-    ):
-        return version
-    return f"{version[:-1]}.{version[-1]}"
+    return version if stem.startswith("cudnn") else cuda_of_digits(version)
 
 
 def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
@@ -408,7 +403,7 @@ def _judge_nvcc(log: Log) -> Iterator[Claim]:
 
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     """Read for which PyTorch an extension was built off the symbol that it does not find."""
-    torch = next((log.release_of(item).partition("+")[0] for item in _HOSTS), "")
+    torch = next((public_version(log.release_of(item)) for item in _HOSTS), "")
     for event in log.select("c10-symbol", "flash-attn-torch-cuda"):
         named = re.search(r"undefined symbol: (\w+)", event.text)
         row = named and date_symbol(named[1])

@@ -15,6 +15,7 @@ from envcheck.explain.log import (
 )
 from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.model import FrameworkRelease
+from envcheck.model.versions import public_version
 
 _NO_DEVICE = (
     "cuda-no-device",
@@ -157,7 +158,7 @@ def _find_nearest_release(log: Log, event: Event) -> FrameworkRelease | None:
     framework = find_framework_of_message(event.signature)
     if framework is None:
         return None
-    version = log.release_of(framework).partition("+")[0]
+    version = public_version(log.release_of(framework))
     for item in log.matrix.versions(framework.name) if version else ():
         if parse_number(item) <= parse_number(version):
             return log.matrix.release(framework.name, item, "linux_x86_64")

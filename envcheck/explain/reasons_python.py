@@ -20,6 +20,7 @@ from envcheck.matrix.package_index import cuda_label
 from envcheck.model import FrameworkRelease, major_minor, numbers
 from envcheck.model.requirements import find_requirement
 from envcheck.model.specifiers import within
+from envcheck.model.versions import public_version
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
@@ -250,7 +251,7 @@ def _judge_two_releases(log: Log) -> Iterator[Claim]:
 
 
 def _parse_public_version(version: str) -> tuple[int, ...]:
-    return parse_number(version.partition("+")[0])
+    return parse_number(public_version(version))
 
 
 def _judge_shadowing(log: Log) -> Iterator[Claim]:

@@ -23,6 +23,7 @@ from envcheck.frameworks.roles import (
     SmokeTraits,
 )
 from envcheck.model import dataclass, list_fields, replace
+from envcheck.model.versions import cuda_of_digits
 
 if TYPE_CHECKING:
     from envcheck.frameworks.installed import Inspection
@@ -167,8 +168,7 @@ class Framework:
         12 of cupy-cuda12x; "" where nothing says it.
         """
         match = re.search(r"-cu(?:da)?(\d+)x?(?:-|$)", distribution)
-        digits = match.group(1) if match else self.cuda.major
-        return digits if len(digits) < 3 else f"{digits[:-1]}.{digits[-1]}"  # cupy-cuda112
+        return cuda_of_digits(match.group(1) if match else self.cuda.major)  # cupy-cuda112
 
     def extra_of_plugin(self, distribution: str) -> str:
         """Return the extra that brings a plugin.

@@ -34,6 +34,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
+from envcheck.model.versions import cuda_of_digits, major, major_minor
 
 # what requires it loads the libraries of NVIDIA's wheels
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")
@@ -242,13 +243,12 @@ def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple
     Empty when the table does not hold that CUDA.
     """
     data = load_cuda_data()
-    parts = cuda.split(".")
-    table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
+    table = data["sonames"].get(major_minor(cuda)) or data["sonames"].get(major(cuda))
     if table is None:
         return ()
     names = {**table, "nccl": data["nccl_soname"]}
     if cudnn:
-        names["cudnn"] = data["cudnn_soname"].format(major=cudnn.partition(".")[0])
+        names["cudnn"] = data["cudnn_soname"].format(major=major(cudnn))
     files = framework.files
     wanted = [(name, True) for name in files.opens] + [
         (name, False) for name in files.opens_optionally
@@ -304,23 +304,15 @@ class Inspection:
         # parts of other distributions link CUDA
         if framework.cuda.needs_gpu and not framework.files.linking:
             source = Source("file", distribution.location, distribution.name)
-            build = cpu_build(framework.name, distribution, source)
             # the extra that it came with is not recorded
             stated: Fact[str] = Known(named, source) if named else SILENT
-            return replace(
-                build,
-                cuda_build=Known(True, source),
-                cuda_version=stated,
-                compute_capabilities=SILENT,
-            )
+            nothing = Absent((source.where,))
+            loaded = (Known((), source), nothing)
+            return cuda_build(framework.name, distribution, source, (stated, nothing), loaded)
         if not paths and framework.cuda.needs_gpu:
-            reason = Unknown(
-                "failed", f"{distribution.name} is installed but none of its libraries is there"
-            )
-            return unreadable_build(framework.name, distribution, reason)
-        build = cpu_build(framework.name, distribution, source)
+            return damaged_build(framework.name, distribution, "none of its libraries is there")
         if not paths:
-            return build
+            return cpu_build(framework.name, distribution, source)
         linked = self._linked_major(paths[0])
         distribution = self._written_last(framework, distribution, linked)
         cuda = linked or framework.cuda_of(distribution.name)
@@ -331,17 +323,9 @@ class Inspection:
         cuda_version = linked_version("libcudart.so.", libraries)
         if cuda:
             cuda_version = from_file(cuda, paths[0])
-        return replace(
-            build,
-            distribution=distribution.name,
-            version=distribution.version,
-            cuda_build=Known(True, source),
-            cuda_version=cuda_version,
-            cudnn_version=_part_version(libraries) or linked_version("libcudnn.so.", libraries),
-            compute_capabilities=SILENT,
-            libraries=libraries,
-            runpath=runpath,
-        )
+        cudnn = _part_version(libraries) or linked_version("libcudnn.so.", libraries)
+        versions = (cuda_version, cudnn)
+        return cuda_build(framework.name, distribution, source, versions, (libraries, runpath))
 
     def _find(self, path: str) -> Tuple[str, ...]:
         """Find a file; of a name with *, the first that is there.
@@ -378,9 +362,7 @@ class Inspection:
         """Return the build string of the first conda package of `names`, empty without one."""
         for each in self.installed.named(names):
             if each.installer == "conda" and each.build:
-                return each.build, Source(
-                    "file", each.location, f"{each.name} {each.version} {each.build}"
-                )
+                return each.build, Source("file", each.location, f"{each.label} {each.build}")
         return "", Source("file", self.installed.prefix)
 
 
@@ -395,10 +377,7 @@ def parse_conda_build(build: str) -> Dict[str, str]:
     cudnn = re.search(r"cudnn([\d.]+\d|\d)", build)
     if cuda:
         digits, minor = cuda.groups()
-        split = minor is None and (len(digits) > 2 or digits[0] > "1")
-        found["cuda"] = f"{digits}.{minor}" if minor else digits
-        if split:
-            found["cuda"] = f"{digits[:-1]}.{digits[-1]}"
+        found["cuda"] = f"{digits}.{minor}" if minor else cuda_of_digits(digits)
     elif re.search(r"(^|_)gpu(_|$)", build):
         found["cuda"] = ""
     elif re.search(r"(^|_)(cpu|mkl|eigen|openblas)(_|$)", build):
@@ -454,6 +433,36 @@ def cpu_build(framework: str, distribution: Distribution, source: Source) -> Fra
         libraries=Known((), source),
         runpath=nothing,
     )
+
+
+def cuda_build(
+    framework: str,
+    distribution: Distribution,
+    source: Source,
+    versions: Tuple[Fact[str], Fact[str]],
+    loaded: Tuple[Fact[Tuple[LibraryLookup, ...]], Fact[Tuple[str, ...]]],
+) -> FrameworkBuild:
+    """Describe a build for a CUDA and a cuDNN, with the libraries it loads and its RUNPATH."""
+    return FrameworkBuild(
+        framework=framework,
+        distribution=distribution.name,
+        version=distribution.version,
+        location=distribution.location,
+        cuda_build=Known(True, source),
+        cuda_version=versions[0],
+        cudnn_version=versions[1],
+        compute_capabilities=SILENT,
+        libraries=loaded[0],
+        runpath=loaded[1],
+    )
+
+
+def damaged_build(
+    framework: str, distribution: Distribution, lost: str, tried: Tuple[str, ...] = ()
+) -> FrameworkBuild:
+    """Describe a build of which a file is missing."""
+    reason = Unknown("failed", f"{distribution.name} is installed but {lost}", tried)
+    return unreadable_build(framework, distribution, reason)
 
 
 def unreadable_build(framework: str, distribution: Distribution, reason: Unknown) -> FrameworkBuild:
@@ -563,5 +572,5 @@ def _find_accelerator(
     for pattern, accelerator in framework.accelerators.items():
         for each in installed.distributions:
             if fnmatch.fnmatchcase(each.name, pattern):
-                return from_file(accelerator, each.location, f"{each.name} {each.version}")
+                return from_file(accelerator, each.location, each.label)
     return build.accelerator

@@ -7,16 +7,17 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.frameworks.base import Framework, Need, RowDraft
 from envcheck.frameworks.installed import (
-    SILENT,
     Inspection,
     cpu_build,
+    cuda_build,
     lookups,
     opened_names,
     parse_conda_build,
     unreadable_build,
     with_names,
 )
-from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, replace
+from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown
+from envcheck.model.versions import cuda_of_digits, major_minor
 
 _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 
@@ -71,7 +72,7 @@ class Jax(Framework):
     def _plugin_build(
         self, inspection: Inspection, plugin: Distribution, major: str
     ) -> FrameworkBuild:
-        source = Source("file", plugin.location, f"{plugin.name} {plugin.version}")
+        source = Source("file", plugin.location, plugin.label)
         cudnn = least_cudnn(plugin.requires)
         runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
         folder = f"{(*runtimes, plugin)[0].location}/jax_plugins/xla_cuda{major}"
@@ -86,7 +87,7 @@ class Jax(Framework):
         if cuda is None and build:
             cuda = parse_conda_build(build).get("cuda")
         else:
-            source = Source("file", library.location, f"{library.name} {library.version}")
+            source = Source("file", library.location, library.label)
         if cuda is None:
             return cpu_build(self.name, library, source)
         path = f"{library.location}/jaxlib/xla_extension.so"
@@ -107,15 +108,12 @@ class Jax(Framework):
         silent: Fact[str] = Unknown(
             "failed", "the distribution does not name it", (distribution.location,)
         )
-        return replace(
-            cpu_build(self.name, distribution, source),
-            cuda_build=Known(True, source),
-            cuda_version=Known(cuda, source) if cuda else silent,
-            cudnn_version=Known(cudnn, source) if cudnn else silent,
-            compute_capabilities=SILENT,
-            libraries=with_names(libraries),
-            runpath=runpath,
+        versions = (
+            Known(cuda, source) if cuda else silent,
+            Known(cudnn, source) if cudnn else silent,
         )
+        loaded = (with_names(libraries), runpath)
+        return cuda_build(self.name, distribution, source, versions, loaded)
 
     def draft(self, row: RowDraft) -> None:
         """State what a CUDA plugin says of itself, or which extras of jax bring one."""
@@ -178,7 +176,7 @@ def _add_plugin(row: RowDraft, cuda: str) -> None:
     extras = sorted({need.extra for need in pins if need.extra})
     if extras:
         row.cells.update(gpu_extra=extras[0], extras=extras)
-    floors = [".".join(need.lowest.split(".")[:2]) for need in pins if "cudnn" in need.name]
+    floors = [major_minor(need.lowest) for need in pins if "cudnn" in need.name]
     row.cells["cudnn"] = next((floor for floor in floors if floor), None)
     if row.cells["cudnn"]:
         row.say("cudnn", "cuDNN is the minimum its extra asks for.")
@@ -222,9 +220,7 @@ def parse_local_version(version: str) -> Tuple[Optional[str], str]:
     match = re.search(r"\+cuda(\d+)(?:\.cudnn(\d+))?", version)
     if match is None:
         return None, ""
-    digits = match.group(1)
-    cuda = f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 else digits
-    return cuda, ".".join(match.group(2) or "")
+    return cuda_of_digits(match.group(1)), ".".join(match.group(2) or "")
 
 
 def least_cudnn(requires: Sequence[str]) -> str:

@@ -10,13 +10,13 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from envcheck.frameworks.base import Framework, RowDraft
 from envcheck.frameworks.installed import (
-    SILENT,
     Inspection,
     cpu_build,
+    cuda_build,
+    damaged_build,
     linked_version,
     literals,
     lookups,
-    unreadable_build,
 )
 from envcheck.model import (
     Absent,
@@ -26,10 +26,10 @@ from envcheck.model import (
     Known,
     LibraryLookup,
     Source,
-    Unknown,
     from_file,
     replace,
 )
+from envcheck.model.versions import major_minor
 
 # from 1.21 on; on Windows the second, too
 _INFO = ("capi/build_and_package_info.py", "capi/version_info.py")
@@ -62,12 +62,8 @@ class OnnxRuntime(Framework):
         folder = f"{distribution.location}/onnxruntime"
         status = inspection.host.status(f"{folder}/capi")
         if isinstance(status, Absent):
-            reason = Unknown(
-                "failed",
-                f"{distribution.name} is installed but {folder}/capi is missing",
-                status.tried,
-            )
-            return unreadable_build(self.name, distribution, reason)
+            lost = f"{folder}/capi is missing"
+            return damaged_build(self.name, distribution, lost, status.tried)
         paths = [f"{folder}/{name}" for name in self.files.linking]
         provider = next(
             (path for path in paths if isinstance(inspection.host.status(path), Known)), ""
@@ -89,7 +85,7 @@ class OnnxRuntime(Framework):
         info: Mapping[str, Any],
     ) -> FrameworkBuild:
         source = Source("file", provider)
-        cuda = ".".join(str(info.get("cuda_version", "")).split(".")[:2])
+        cuda = major_minor(str(info.get("cuda_version", "")))
         major, _ = _cudnn_asked(distribution)
         # Newer providers open cuDNN at the first operation that takes it, and serve all others
         # without.
@@ -98,15 +94,8 @@ class OnnxRuntime(Framework):
         cuda_version = _cut_to_major(linked_version("libcudart.so.", libraries))
         if cuda:
             cuda_version = _state_cuda(distribution, cuda)
-        return replace(
-            cpu_build(self.name, distribution, source),
-            cuda_build=Known(True, source),
-            cuda_version=cuda_version,
-            cudnn_version=_cudnn_version(distribution, info, libraries),
-            compute_capabilities=SILENT,
-            libraries=libraries,
-            runpath=runpath,
-        )
+        versions = (cuda_version, _cudnn_version(distribution, info, libraries))
+        return cuda_build(self.name, distribution, source, versions, (libraries, runpath))
 
     def draft(self, row: RowDraft) -> None:
         """State what the wheel's own texts and its extras say.
@@ -121,7 +110,7 @@ class OnnxRuntime(Framework):
             info.update(stated)
         self._add_cuda_build(row, info)
         if row.cells["cuda_build"]:
-            cuda = ".".join(str(info.get("cuda_version", "")).split(".")[:2])
+            cuda = major_minor(str(info.get("cuda_version", "")))
             row.cells.update(cuda=cuda or None, compute_capabilities=[], tensorrt=None)
             if not cuda:
                 row.say("cuda", "CUDA was not read.", gap=True)

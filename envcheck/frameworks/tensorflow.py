@@ -9,6 +9,8 @@ from envcheck.frameworks.base import Framework, RowDraft
 from envcheck.frameworks.installed import (
     Inspection,
     cpu_build,
+    cuda_build,
+    damaged_build,
     linked_version,
     literals,
     lookups,
@@ -29,6 +31,7 @@ from envcheck.model import (
     major,
     replace,
 )
+from envcheck.model.versions import cuda_of_digits, major_minor
 
 _BUILD_INFO = "python/platform/build_info.py"
 _EMPTY = 40  # members; an empty wheel has some five, the smallest real one thousands
@@ -86,10 +89,8 @@ class TensorFlow(Framework):
         if "cpu" in stated:
             return cpu_build(self.name, distribution, source)
         if "cuda" not in stated and not isinstance(inspection.host.status(folder), Known):
-            reason = Unknown(
-                "failed", f"{distribution.name} is installed but {folder} is missing", absent.tried
-            )
-            return unreadable_build(self.name, distribution, reason)
+            lost = f"{folder} is missing"
+            return damaged_build(self.name, distribution, lost, absent.tried)
         source = source if stated else Source("file", folder)
         files = [inspection.search.caller(f"{folder}/{name}").value for name in self.files.linking]
         if not stated and any(files) and not any(file.wanted for file in files if file):
@@ -106,7 +107,7 @@ class TensorFlow(Framework):
         info: Mapping[str, Any],
         source: Source,
     ) -> FrameworkBuild:
-        minor = ".".join(distribution.version.split(".")[:2])
+        minor = major_minor(distribution.version)
         cuda = str(info.get("cuda_version", ""))
         cuda = cuda if "." in cuda else self.files.full_cuda_version.get(minor, cuda)
         cudnn = str(info.get("cudnn_version", ""))
@@ -120,20 +121,16 @@ class TensorFlow(Framework):
         libraries, runpath = lookups(inspection.search, callers)
         capabilities = info.get("cuda_compute_capabilities")
         silent = Unknown("failed", "this release's build_info does not name them", (source.where,))
+        versions = (
+            Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries),
+            Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries),
+        )
+        loaded = (with_names(libraries), runpath)
         return replace(
-            cpu_build(self.name, distribution, source),
-            cuda_build=Known(True, source),
-            cuda_version=(
-                Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries)
-            ),
-            cudnn_version=(
-                Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries)
-            ),
+            cuda_build(self.name, distribution, source, versions, loaded),
             compute_capabilities=(
                 Known(tuple(map(str, capabilities)), source) if capabilities else silent
             ),
-            libraries=with_names(libraries),
-            runpath=runpath,
         )
 
     def draft(self, row: RowDraft) -> None:
@@ -225,9 +222,7 @@ def _add_cuda_build(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
     """State the CUDA version, or only its major where build_info says no more."""
-    version = _read_version(
-        facts.get("cuda_version") or facts.get("cuda_version_number"), dotted=True
-    )
+    version = _read_version(facts.get("cuda_version") or facts.get("cuda_version_number"))
     row.cells["cuda"] = version or None
     if not version:
         row.say("cuda", "CUDA was not read.", gap=True)
@@ -237,18 +232,16 @@ def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
 
 def _add_cudnn(row: RowDraft, facts: Mapping[str, Any]) -> None:
     """State the extra's cuDNN minor if build_info names the same major, else the major."""
-    major = _read_version(
-        facts.get("cudnn_version") or facts.get("cudnn_version_number"), dotted=False
-    )
+    stated = _read_version(facts.get("cudnn_version") or facts.get("cudnn_version_number"))
     pins = [pin for pin in row.cells.get("cuda_wheels", ()) if pin.startswith("nvidia-cudnn")]
     bound = re.search(r"[=>]=(\d+\.\d+)", pins[0]) if pins else None
     pinned = bound[1] if bound else ""
-    if pinned and major in {"", pinned.split(".", maxsplit=1)[0]}:
+    if pinned and stated in {"", major(pinned)}:
         row.cells["cudnn"] = pinned
         return
-    row.cells["cudnn"] = major or None
-    if major:
-        row.say("cudnn", f"build_info names cuDNN {major} only.")
+    row.cells["cudnn"] = stated or None
+    if stated:
+        row.say("cudnn", f"build_info names cuDNN {stated} only.")
     else:
         row.say("cudnn", "cuDNN was not read.", gap=True)
 
@@ -281,21 +274,15 @@ def _add_architectures(row: RowDraft, facts: Mapping[str, Any]) -> None:
         row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
 
 
-def _read_version(stated: Any, *, dotted: bool) -> str:
-    """Read a version as build_info states it, Windows' spelling too.
+def _read_version(stated: Any) -> str:
+    """Read a version as build_info states it, in the names of Windows' libraries too.
 
-    "12.5.1", "64_112" -> "11.2", "64_8" -> "8".
+    "12.5.1", "64_112" of cudart64_112.dll -> "11.2", "64_8" -> "8".
     """
-    text = re.sub(r"^64_", "", stated) if isinstance(stated, str) else ""
+    text = stated[stated.startswith("64_") and 3 :] if isinstance(stated, str) else ""
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         return ""
-    packed = (
-        dotted
-        and isinstance(stated, str)
-        and (stated.startswith("64_") or len(text) == 3)
-        and "." not in text
-    )
-    return f"{text[:-1]}.{text[-1]}" if packed and len(text) > 1 else text
+    return text if "." in text else cuda_of_digits(text)
 
 
 def parse_build_info(text: str) -> Dict[str, Any]:
@@ -316,11 +303,7 @@ def parse_build_info(text: str) -> Dict[str, Any]:
         ("cuda_version", "cuda_version_number"),
         ("cudnn_version", "cudnn_version_number"),
     ):
-        value = str(info.pop(old_key, info.get(key, "")))
-        if value.startswith("64_"):  # as Windows names its libraries: cudart64_112.dll
-            digits = value[3:]
-            value = f"{digits[:-1]}.{digits[-1]}" if len(digits) > 1 else digits
-        info[key] = value
+        info[key] = _read_version(info.pop(old_key, info.get(key, "")))
     return info
 
 

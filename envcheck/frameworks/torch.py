@@ -7,9 +7,10 @@ from typing import Any, Dict, List
 
 from envcheck.frameworks.base import Framework, RowDraft
 from envcheck.frameworks.installed import (
-    SILENT,
     Inspection,
     cpu_build,
+    cuda_build,
+    damaged_build,
     linked_version,
     literals,
     lookups,
@@ -27,6 +28,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
+from envcheck.model.versions import major_minor
 
 
 class Torch(Framework):
@@ -37,10 +39,7 @@ class Torch(Framework):
         path = f"{distribution.location}/torch/version.py"
         text = inspection.host.read_text(path)
         if isinstance(text, Absent):
-            reason = Unknown(
-                "failed", f"{distribution.name} is installed but {path} is missing", (path,)
-            )
-            return unreadable_build(self.name, distribution, reason)
+            return damaged_build(self.name, distribution, f"{path} is missing", (path,))
         if isinstance(text, Unknown):
             return unreadable_build(self.name, distribution, text)
         names = parse_version_file(text.value)
@@ -90,15 +89,9 @@ class Torch(Framework):
         ]
         libraries, runpath = lookups(search, callers, preload="fallback")
         linked = linked_version("libcudnn.so.", libraries)
-        return replace(
-            cpu_build(self.name, distribution, source),
-            cuda_build=Known(True, source),
-            cuda_version=Known(".".join(cuda.split(".")[:2]), source),
-            cudnn_version=self._cudnn_version(inspection, distribution, linked),
-            compute_capabilities=SILENT,
-            libraries=libraries,
-            runpath=runpath,
-        )
+        cudnn = self._cudnn_version(inspection, distribution, linked)
+        versions = (Known(major_minor(cuda), source), cudnn)
+        return cuda_build(self.name, distribution, source, versions, (libraries, runpath))
 
     def _cudnn_version(
         self, inspection: Inspection, distribution: Distribution, linked: Fact[str]
@@ -120,7 +113,7 @@ class Torch(Framework):
         cuda = version.get("cuda")
         table = row.constants("torch/cuda/__init__.py").get("PYTORCH_RELEASES_CODE_CC")
         if cuda:
-            row.cells.update(cuda_build=True, cuda=".".join(str(cuda).split(".")[:2]))
+            row.cells.update(cuda_build=True, cuda=major_minor(str(cuda)))
             _add_wheels(row)
             _add_architectures(row, table)
         _add_variants(row, table)

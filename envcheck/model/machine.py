@@ -9,7 +9,7 @@ from typing import Any, Callable, Generic, Mapping, Optional, Tuple, TypeVar, Un
 
 from envcheck import __version__
 from envcheck.model.records import dataclass, field, list_fields, replace
-from envcheck.model.versions import numbers
+from envcheck.model.versions import numbers, public_version
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -311,6 +311,21 @@ class Distribution:
     requires: Tuple[str, ...] = ()  # raw Requires-Dist lines
     modules: Tuple[str, ...] = ()  # top-level modules it owns (empty: not recorded)
     build: str = ""  # conda build string or local version
+
+    @property
+    def label(self) -> str:
+        """Name the distribution and its version: torch 2.7.1+cu126."""
+        return f"{self.name} {self.version}"
+
+    @property
+    def pin(self) -> str:
+        """Pin the distribution to its version: torch==2.7.1+cu126."""
+        return f"{self.name}=={self.version}"
+
+    @property
+    def public(self) -> str:
+        """Return the version without a local label: 2.7.1."""
+        return public_version(self.version)
 
 
 @dataclass

@@ -56,6 +56,16 @@ class FrameworkRelease:
     index: str = ""  # address of that index; "" for the default one
 
     @property
+    def label(self) -> str:
+        """Name the distribution and its release: torch 2.7.1."""
+        return f"{self.distribution} {self.version}"
+
+    @property
+    def pin(self) -> str:
+        """Pin the distribution to its release: torch==2.7.1."""
+        return f"{self.distribution}=={self.version}"
+
+    @property
     def build_version(self) -> str:
         """Return the version with the label of the build: 2.7.1+cu126."""
         return f"{self.version}+{self.local}" if self.local else self.version

@@ -35,6 +35,26 @@ def major_minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def cuda_of_digits(digits: str) -> str:
+    """Read a CUDA version as labels and names of files write it.
+
+    "126" -> "12.6", "92" -> "9.2"; "12" stays: from CUDA 10 on, two digits are a major alone.
+    """
+    if len(digits) < 2 or (len(digits) == 2 and digits[0] == "1"):
+        return digits
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def cuda_of_number(number: int) -> str:
+    """Read a CUDA version as its header and the driver write it: 12040 -> "12.4"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def public_version(version: str) -> str:
+    """Cut the local label from a version: "2.7.1+cu126" -> "2.7.1"."""
+    return version.partition("+")[0]
+
+
 def at_least(version: str, floor: str) -> Optional[bool]:
     """Return whether a version reaches a floor.
 

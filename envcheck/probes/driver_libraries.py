@@ -12,6 +12,7 @@ from envcheck.host.paths import list_names
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
+from envcheck.model.versions import cuda_of_number
 
 # In the loader's order; those of another architecture rarely exist.
 _DEFAULT_FOLDERS = (
@@ -255,4 +256,4 @@ def format_cuda_version(value: Any) -> Optional[str]:
     """Convert the driver's number into a version: 12040 -> "12.4"."""
     if not isinstance(value, int) or value < 1000:
         return None
-    return f"{value // 1000}.{value % 1000 // 10}"
+    return cuda_of_number(value)

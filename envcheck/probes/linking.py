@@ -51,6 +51,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.versions import public_version
 
 _NAMED = 3  # symbols named in a fault
 GPU = "gpu"  # the use of a GPU ends where a file does not load
@@ -579,7 +580,7 @@ _TESTS: Mapping[str, Callable[[Tuple[int, ...], Tuple[int, ...]], bool]] = {
 
 def _admits(requires: Sequence[str], name: str, release: str) -> bool:
     """Return whether requirements admit a release, as far as their plain clauses say."""
-    here = numbers(release.partition("+")[0])
+    here = numbers(public_version(release))
     for line in requires:
         text, _, marker = line.partition(";")
         if not marker and re.match(rf"{name}\b(?![-_.])", text):

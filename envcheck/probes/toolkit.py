@@ -30,6 +30,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.model.versions import cuda_of_number
 from envcheck.probes.compilers import (
     explain_missing_version,
     make_version_command,
@@ -314,9 +315,7 @@ def parse_cuda_define(text: str, macro: str) -> Optional[str]:
     #define CUDA_VERSION 13000
     """
     match = re.search(rf"^#define\s+{macro}\s+(\d{{4,6}})\b", text, re.MULTILINE)
-    if match:
-        return f"{int(match.group(1)) // 1000}.{int(match.group(1)) % 1000 // 10}"
-    return None
+    return cuda_of_number(int(match.group(1))) if match else None
 
 
 def parse_cudart_name(name: str) -> Optional[str]:

@@ -41,6 +41,7 @@ from envcheck.model.fixes.extensions import (
 )
 from envcheck.model.fixes.packages import InstallDependant
 from envcheck.model.specifiers import matches, within
+from envcheck.model.versions import public_version
 from envcheck.remedies import writes
 from envcheck.remedies.compilers import use_other_compiler
 from envcheck.remedies.packages import install_dependant
@@ -169,7 +170,7 @@ def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -
         (
             f"torch{build.torch}",
             f"this is {version}",
-            within(version.partition("+")[0], build.torch),
+            within(public_version(version), build.torch),
         ),
         (
             f"nvcc {build.cuda} or newer",
@@ -421,7 +422,7 @@ def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
     release = next((item for item in admitted if shares_cuda(newest, item)), None)
     if release is None:
         return None
-    pair = (f"{release.distribution}=={release.version}", f"{name}=={newest.version}")
+    pair = (release.pin, f"{name}=={newest.version}")
     return Remedy(f"Install {' and '.join(pair)}, which go together.", situation.install(*pair))
 
 

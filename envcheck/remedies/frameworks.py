@@ -48,7 +48,7 @@ def install_judged_releases(situation: Situation) -> RunEnvcheck | None:
     ]
     texts = tuple(_pin(item, item.build) for item in wanted if item.build is not None)
     packages = (item.package for item in wanted_releases(context) if item.package is not None)
-    texts += tuple(f"{row.distribution}=={row.version}" for row in packages)
+    texts += tuple(row.pin for row in packages)
     if texts:
         words = ("install", *texts, *_name_environment(situation))
         return RunEnvcheck(words, "installs what was judged")
@@ -134,7 +134,7 @@ def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | 
     last = next(iter(gpu_rows(situation.context, fix.framework)), None)
     alternatives: tuple[Alternative, ...] = ()
     if last is not None:
-        requirement = f"{last.distribution}=={last.version}"
+        requirement = last.pin
         words = (
             "plan",
             requirement,

@@ -213,8 +213,7 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
         " of newer releases for older CUDA versions."
     )
     summary = (
-        f"Install {row.distribution} {row.version}, the newest with machine code for compute"
-        f" capability {capability}."
+        f"Install {row.label}, the newest with machine code for compute capability {capability}."
     )
     return Remedy(
         summary + (own_index if framework.index else ""),
@@ -237,8 +236,7 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
     else:
         newest_text = f" ({newest.version} is the newest)"
     summary = (
-        f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours"
-        " with machine code for "
+        f"Install {row.label} or newer{newest_text}: the first after yours with machine code for "
     )
     return Remedy(
         f"{summary}compute capability {capability}.", _install_release(situation, row, capability)
@@ -418,7 +416,7 @@ def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy 
         return None
     alternatives: tuple[Alternative, ...] = ()
     if row is not None:
-        requirement = f"{row.distribution}=={row.version}"
+        requirement = row.pin
         plan = RunEnvcheck(
             ("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan"
         )

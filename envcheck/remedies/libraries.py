@@ -294,9 +294,7 @@ def install_matching_tensorrt(situation: Situation, fix: InstallTensorrt) -> Rem
     if row is None or not row.tensorrt or row.tensorrt == "none":
         return None
     requirement = f"tensorrt=={row.tensorrt}" + (".*" if row.tensorrt.count(".") < 3 else "")
-    summary = (
-        f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
-    )
+    summary = f"Install TensorRT {row.tensorrt}, which {row.label} was built with."
     if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
         return Remedy(f"{summary} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
     return Remedy(summary, situation.install(requirement))

@@ -117,7 +117,7 @@ def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
         if not matches(installed.version, other):
             continue  # it is broken already, by what is installed
         if not can_be_met(f"{specifier},{other}"):
-            return f"{owner.name} {owner.version}", text
+            return owner.label, text
         extra = [clause for clause in other.split(",") if admits_others(specifier, clause)]
         specifier = ",".join((specifier, *extra))
     return "", name + specifier
@@ -137,9 +137,7 @@ def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | N
         requirement = f"{fits[0].distribution}=={fits[0].version}"
         # pip takes another build of this very release for the one that is asked for.
         is_other = (
-            installed
-            and installed.version.partition("+")[0] != fits[0].version
-            and fits[0].distribution == name
+            installed and installed.public != fits[0].version and fits[0].distribution == name
         )
         replaced = () if is_other else situation.uninstall(name)
         steps = situation.install(
@@ -168,7 +166,7 @@ def _keep_dependant(
     Return None where none is known.
     """
     matrix, platform = situation.matrix, situation.context.platform
-    pin = matrix.companion_pins(framework, installed.name).get(installed.version.partition("+")[0])
+    pin = matrix.companion_pins(framework, installed.name).get(installed.public)
     minor = major_minor(situation.facts.python.version.value or "")
     if pin:
         rows = matrix.releases(framework, platform, lambda version: matches(version, pin))
@@ -187,10 +185,7 @@ def _keep_dependant(
     index = ""
     if matrix.build(framework, row.version, label, platform):
         index = index_url(framework, label)
-    summary = (
-        f"Install {framework}=={row.version},"
-        f" which {installed.name} {installed.version} was made for."
-    )
+    summary = f"Install {framework}=={row.version}, which {installed.label} was made for."
     return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
 
 
@@ -228,13 +223,13 @@ def _install_for_cuda_of(
     )
     pin = f"{framework}=={version}"
     label = same.local if same else ""
-    other = f"{companion.distribution}=={companion.version}"
+    other = companion.pin
     summary = (
         f"Install {pin}{'+' if label else ''}{label} with {other}: that one is for CUDA"
         f" {companion.cuda}."
     )
     installed = situation.context.distributions.get(companion.distribution)
-    is_there = installed is not None and installed.version.partition("+")[0] == companion.version
+    is_there = installed is not None and installed.public == companion.version
     if label:
         steps = situation.install(f"{pin}+{label}", index=index_url(framework, label))
     else:
@@ -273,5 +268,5 @@ def install_required_release(situation: Situation, fix: InstallRequiredRelease) 
     requirement = f"{fix.name}{specifier}"
     if row is None or "<" not in specifier or not is_requirement(requirement):
         return None
-    summary = f"Install the {fix.name} that {row.distribution} {row.version} requires."
+    summary = f"Install the {fix.name} that {row.label} requires."
     return Remedy(summary, situation.install(requirement))

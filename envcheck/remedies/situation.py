@@ -31,6 +31,7 @@ from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
 from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers, replace
+from envcheck.model.versions import public_version
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import (
@@ -176,7 +177,7 @@ class Situation:
 
     def release_row(self, framework: str, release: str) -> FrameworkRelease | None:
         """Return the matrix' row of a release for this platform; None where it is not listed."""
-        public = release.partition("+")[0]
+        public = public_version(release)
         if public:
             return self.matrix.release(framework, public, self.context.platform)
         return None
@@ -329,7 +330,7 @@ class Situation:
         if framework not in framework_names():
             return ()
         context, traits = self.context, identity(framework)
-        public = release.partition("+")[0]
+        public = public_version(release)
         if traits.index:
             row = find_index_build(
                 context, framework, release=public, cuda=cuda, capability=capability, newest=newest

@@ -27,6 +27,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import read_requirement
 from envcheck.model.specifiers import within
+from envcheck.model.versions import cuda_of_digits
 from envcheck.rules.context import Context
 
 T = TypeVar("T")
@@ -66,6 +67,11 @@ class Build:
     def label(self) -> str:
         """Name the build as people do: "tensorflow 2.15.0"."""
         return f"{self.distribution} {self.full_version}".rstrip()
+
+    @property
+    def pin(self) -> str:
+        """Pin its release, whatever the label: "torch==2.7.1"."""
+        return f"{self.distribution}=={self.version}"
 
     @property
     def accelerator(self) -> str:
@@ -162,7 +168,7 @@ def _state_row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
         return NO_ROW
     return Known(
         value,
-        Source("matrix", f"{release.distribution} {release.version}", "data/compat_matrix.json"),
+        Source("matrix", release.label, "data/compat_matrix.json"),
     )
 
 
@@ -172,13 +178,7 @@ def label_cuda(local: str) -> str:
     cu126 -> 12.6, cu92 -> 9.2, cuda11.cudnn86 -> 11, cpu -> "".
     """
     match = re.match(r"cu(?:da)?(\d{2,3})(?!\d)", local)
-    if match is None:
-        return ""
-    digits = match.group(1)
-    # Two digits are a major and a minor version up to 9.2, and a major alone from CUDA 10 on.
-    if len(digits) == 2 and digits[0] == "1":
-        return digits
-    return f"{digits[:-1]}.{digits[-1]}"
+    return cuda_of_digits(match.group(1)) if match else ""
 
 
 def _local_version(local: str) -> Fact[str]:

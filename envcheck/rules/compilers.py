@@ -36,10 +36,18 @@ from envcheck.model.fixes.libraries import InstallTensorrt
 from envcheck.model.fixes.paths import BuildWithToolkit
 from envcheck.model.fixes.toolkit import InstallNvcc
 from envcheck.rules.builds import Build, installed_builds
-from envcheck.rules.context import Context, SourceBuild, describe, incompatible, rule, source_of
+from envcheck.rules.context import (
+    Context,
+    SourceBuild,
+    cite,
+    describe,
+    incompatible,
+    rule,
+    source_of,
+)
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds
-from envcheck.rules.toolkit import built_for_cuda, row_evidence, toolkit_evidence, unknown_release
+from envcheck.rules.toolkit import built_for_cuda, toolkit_evidence, unknown_release
 from envcheck.rules.wanted_releases import wanted_releases
 
 TOO_NEW = "host-compiler-too-new"
@@ -174,7 +182,7 @@ def _report_compiler(
     evidence = (
         Evidence("toolkits.nvcc_host_compiler_version", compiler.version, source_of(compiler.fact)),
         toolkit_evidence(install),
-        row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
+        cite(f"CUDA Toolkit {cuda}", limit, row),
     )
     severity = ERROR if context.compiles else WARNING
     cure = _use_accepted_compiler(compiler, row) if row else None
@@ -403,10 +411,7 @@ def _not_compiled(
         f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
         f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {support}."
     )
-    row = item.architecture
-    matrix_evidence = row_evidence(
-        f"compute capability {item.capability}", support, row.citations if row else ()
-    )
+    matrix_evidence = cite(f"compute capability {item.capability}", support, item.architecture)
     is_too_new = finding_id == "gpu-arch-too-new"
     compile_with = CompileWithNewerToolkit if is_too_new else CompileWithOlderToolkit
     return incompatible(
@@ -447,7 +452,7 @@ def _compiled_when_used(context: Context) -> str:
     )
     package = next((item for item in packages if item), None)
     if package:
-        return f"{package.name} {package.version} builds its CUDA code when it is first used"
+        return f"{package.label} builds its CUDA code when it is first used"
     return ""
 
 

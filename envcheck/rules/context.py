@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from envcheck.host.plugins import are_allowed
 from envcheck.matrix.query import Matrix
@@ -30,6 +30,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
+from envcheck.model.findings import Citation
 from envcheck.model.fixes import NOBODY
 
 P = ParamSpec("P")
@@ -475,6 +476,17 @@ def each(items: Iterable[T], judge: Callable[[T], Iterator[Finding]]) -> Iterato
             undecided = undecided or error
     if undecided is not None:
         raise undecided
+
+
+class _Cited(Protocol):
+    @property
+    def citations(self) -> tuple[Citation, ...]: ...
+
+
+def cite(fact: str, shown: str, row: _Cited | None, source: Source | None = None) -> Evidence:
+    """Make evidence of a row of the matrix, or of a build that it describes."""
+    citations = row.citations if row else ()
+    return Evidence(fact, shown, source, citations[0] if citations else None)
 
 
 def incompatible(

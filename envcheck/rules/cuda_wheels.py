@@ -37,7 +37,7 @@ from envcheck.model.fixes.interpreter import UseNewerGlibc
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import can_be_met
 from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
-from envcheck.rules.context import Context, each, incompatible, rule, source_of
+from envcheck.rules.context import Context, cite, each, incompatible, rule, source_of
 from envcheck.rules.cudnn import installed_version, is_served_by_system
 from envcheck.rules.dependencies import pin_findings
 from envcheck.rules.gpu_releases import (
@@ -115,11 +115,7 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
         " runs on the CPU only.",
         (
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
-            Evidence(
-                f"{row.distribution} {row.version}",
-                f"brings CUDA to {name}",
-                citation=row.citations[0],
-            ),
+            cite(row.label, f"brings CUDA to {name}", row),
         ),
         severity=WARNING if is_aside else "",
         cure=InstallCudaBuild(framework.name),
@@ -176,11 +172,7 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
                 context.seen(
                     "python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"
                 ),
-                Evidence(
-                    f"{build.distribution} {build.version}",
-                    ", ".join(missing[:3]),
-                    citation=build.citations[0],
-                ),
+                cite(build.label, ", ".join(missing[:3]), build),
             ),
             cure=InstallCudaLibraries(
                 build.framework, missing, index_url(build.framework, build.local), are_pinned=True
@@ -231,9 +223,7 @@ def _missing_libraries(
     else:
         requirement = _write_requirement(context, build)
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
-    matrix_evidence = Evidence(
-        f"{build.distribution} {build.version}", wheels, citation=build.citations[0]
-    )
+    matrix_evidence = cite(build.label, wheels, build)
     return incompatible(
         f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings"
         " are not installed.",
@@ -261,7 +251,7 @@ def _target_without_extra(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
             context.seen("python.distributions", shown="requested with --for, not installed"),
-            Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
+            cite(build.label, f"extra {extra}", build),
         ),
         severity=WARNING,
         cure=InstallCudaLibraries(framework.name, (requirement,)),
@@ -408,11 +398,7 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
     if build.release is None:
         return ()
     reaches = "reaches" if build.release.finds_cuda_wheels else "does not reach"
-    return (
-        Evidence(
-            build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]
-        ),
-    )
+    return (cite(build.label, f"its RUNPATH {reaches} the wheels", build.release),)
 
 
 _SEPARATE = Advise("Use separate environments for frameworks that need different CUDA majors.")
@@ -443,8 +429,8 @@ def _requested_conflict(context: Context) -> Iterator[Finding]:
                     f"{build.label} requires {first} and {other.label} {second}: one environment"
                     " cannot hold both.",
                     (
-                        Evidence(build.label, first, citation=build.citations[0]),
-                        Evidence(other.label, second, citation=other.citations[0]),
+                        cite(build.label, first, build),
+                        cite(other.label, second, other),
                     ),
                     cure=_SEPARATE,
                 )
@@ -503,7 +489,7 @@ def _list_rivals(context: Context, stem: str) -> list[Distribution]:
 
 
 def _report_overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
-    labels = " and ".join(f"{item.name} {item.version}" for item in rivals)
+    labels = " and ".join(item.label for item in rivals)
     folder = "nvidia/" + stem.partition("-")[2]
     required = _required_by_frameworks(context, rivals)
     keep = required or [rivals[-1]]

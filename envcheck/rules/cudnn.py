@@ -36,6 +36,7 @@ from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.context import (
     Context,
     UndecidedError,
+    cite,
     describe,
     each,
     incompatible,
@@ -51,7 +52,6 @@ from envcheck.rules.toolkit import (
     is_own,
     library_name,
     relies_on_system,
-    row_evidence,
     unknown_release,
     weigh,
 )
@@ -400,7 +400,7 @@ def _report_dropped(context: Context, build: Build, copy: Copy, version: str) ->
         f" on; this machine has {names}."
     )
     severity = ERROR if len(gpus) == len(context.gpus) else WARNING
-    floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
+    floor = cite(f"cuDNN {version}", f"from {lowest} on", row)
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
     cure = InstallOlderCudnn(build.framework, build.distribution, version, gpus[0].capability)
     return incompatible(message, evidence, finding_id=DROPPED, severity=severity, cure=cure)
@@ -439,12 +439,8 @@ def _cite_build(build: Build) -> tuple[Evidence, ...]:
     row = build.release.cudnn if build.release else None
     if not expected:
         return ()
-    citation = None
-    if row == expected and build.citations:
-        citation = build.citations[0]
-    return (
-        Evidence(build.label, f"built with cuDNN {expected}", source_of(build.cudnn), citation),
-    )
+    cited = build if row == expected else None
+    return (cite(build.label, f"built with cuDNN {expected}", cited, source_of(build.cudnn)),)
 
 
 @rule("cudnn-shadowed", severity=WARNING)
@@ -506,9 +502,7 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
             names = " and ".join(dict.fromkeys(dropped))
             message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
             cure = BoundCudnn(build.framework, f"{name}{bound}")
-            evidence = row_evidence(
-                f"cuDNN {first}", f"does not support {names}", line.citations if line else ()
-            )
+            evidence = cite(f"cuDNN {first}", f"does not support {names}", line)
             yield incompatible(message, (context.seen("gpus", shown=names), evidence), cure=cure)
             break
 

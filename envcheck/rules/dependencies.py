@@ -36,7 +36,7 @@ from envcheck.model.fixes.packages import (
 )
 from envcheck.model.specifiers import clauses, within
 from envcheck.rules.builds import unfound_libraries
-from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.judged_builds import judged_frameworks
@@ -245,7 +245,7 @@ def fails_with_requirements(context: Context, owner: Distribution) -> bool:
 
 
 def _finding(context: Context, item: Violation, distribution: Distribution) -> Finding:
-    owner = f"{item.owner.name} {item.owner.version}"
+    owner = item.owner.label
     requirement = f"{item.name}{item.specifier}"
     known_break = _known_break(context, item, distribution)
     return incompatible(
@@ -319,7 +319,7 @@ def is_unowned(context: Context, name: str) -> bool:
 
 def _lost_metadata(context: Context, item: Violation) -> Finding:
     """Report a distribution that is required and there, without metadata: its import goes on."""
-    owner = f"{item.owner.name} {item.owner.version}"
+    owner = item.owner.label
     return incompatible(
         f"The metadata of {item.name}, which {owner} requires, is lost; its module is there.",
         (
@@ -355,12 +355,12 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
         shown = ", ".join(needed[:5])
         evidence = (Evidence("needed to import", shown, citation=tried_citation()),)
     return incompatible(
-        f"{owner.name} {owner.version} requires {missing}, which"
+        f"{owner.label} requires {missing}, which"
         f" {'is' if len(names) == 1 else 'are'} not installed.{failure}",
         (
             context.seen(
                 "python.distributions",
-                shown=f"{owner.name} {owner.version}: Requires-Dist {missing}",
+                shown=f"{owner.label}: Requires-Dist {missing}",
             ),
             *_cited(context, items[0]),
             *evidence,
@@ -382,7 +382,7 @@ def _needed_names(context: Context) -> dict[str, str]:
             names.setdefault(name, framework.main.label)
     for item in context.distributions.values():
         for name in needed_distributions(item.name):
-            names.setdefault(name, f"{item.name} {item.version}")
+            names.setdefault(name, item.label)
     return names
 
 
@@ -394,7 +394,7 @@ def _restore(
     Itself, as it is there, and what is not met.
     """
     owner = items[0].owner
-    public = _public(owner.version)
+    public = owner.public
     extra = next(filter(None, (_extra(context, item) for item in items)), "")
     constraints = constraints_on(
         context, owner.name, public, [item.name for item in items if item.found is None]
@@ -431,11 +431,10 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
         else ""
     )
     shown = (
-        f"{owner.name} {owner.version}: Requires-Dist"
-        f" {', '.join(item.requirement for item in items[:3])}{more}"
+        f"{owner.label}: Requires-Dist {', '.join(item.requirement for item in items[:3])}{more}"
     )
     return incompatible(
-        f"{owner.name} {owner.version} requires other releases of its CUDA wheels:"
+        f"{owner.label} requires other releases of its CUDA wheels:"
         f" {', '.join(labels[:3])}{more}.{failure}",
         (
             context.seen("python.distributions", shown=shown),
@@ -462,20 +461,12 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     row = context.matrix.release(framework, version, context.platform, name) if framework else None
     if row is None or item.name not in row.requires:
         return ()
-    return (
-        Evidence(
-            f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]
-        ),
-    )
-
-
-def _public(version: str) -> str:
-    return version.partition("+")[0]
+    return (cite(f"{name} {version}", f"{item.name} {row.requires[item.name]}", row),)
 
 
 def _build_cure(context: Context, item: Violation, distribution: Distribution) -> Fix:
     if _within_framework(context, item):
-        owner_pin = f"{item.owner.name}{_extra(context, item)}=={_public(item.owner.version)}"
+        owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.public}"
         return ReinstallParts(owner_pin)
     if _subject_of(context, item) == BUILD:
         return MatchInstalledFramework(item.owner.name, item.name, distribution.version)
@@ -574,18 +565,14 @@ def equal_releases(context: Context) -> Iterator[Finding]:
             item for item in installed[1:] if main and not _goes_with(context, row, main, item)
         ]
         if main is not None and others:
-            labels = " and ".join(f"{item.name} {item.version}" for item in others)
-            kept = _public(context.distributions.get(row.whole, main).version)
-            pins = tuple(
-                f"{item.name}=={kept}" for item in installed if _public(item.version) != kept
-            )
+            labels = " and ".join(item.label for item in others)
+            kept = context.distributions.get(row.whole, main).public
+            pins = tuple(f"{item.name}=={kept}" for item in installed if item.public != kept)
             yield incompatible(
-                f"{main.name} {main.version} cannot be imported beside {labels}: the "
+                f"{main.label} cannot be imported beside {labels}: the "
                 f"{'major ' if row.library else ''}releases must be equal.",
                 (
-                    context.seen(
-                        "python.distributions", shown=f"{main.name} {main.version}, {labels}"
-                    ),
+                    context.seen("python.distributions", shown=f"{main.label}, {labels}"),
                     Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
                 ),
                 cure=InstallRequirements(pins),
@@ -603,7 +590,7 @@ def _goes_with(
 ) -> bool:
     """Return whether a part is of the needed release, or outside Python packages."""
     if not row.library:
-        return _public(item.version) == _public(main.version)
+        return item.public == main.public
     copies = (
         each for each in getattr(context.facts, row.library).value or () if each.origin != "wheels"
     )
@@ -683,12 +670,12 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
         f" The same holds for {', '.join(copies[0].name for copies in others)}." if others else ""
     )
     return incompatible(
-        f"{inner.name} {inner.version} of the environment and {outer.name} {outer.version} of"
+        f"{inner.label} of the environment and {outer.label} of"
         f" {_OUTSIDE[outer.scope]} are both importable; {first[0].version} is found first.{names}",
         tuple(
             context.seen(
                 "python.distributions",
-                shown=f"{item.name} {item.version} in {item.location or item.scope}",
+                shown=f"{item.label} in {item.location or item.scope}",
             )
             for item in first
         ),

@@ -57,7 +57,7 @@ from envcheck.model.fixes.driver import (
 )
 from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
     compiled_partly,
@@ -259,11 +259,7 @@ def driver_kind(context: Context) -> Iterator[Finding]:
         )
         evidence = (
             context.seen("driver.kernel_module_kind"),
-            Evidence(
-                f"architectures {item.capability}",
-                f"{row.kernel_module} kernel module",
-                citation=row.citations[0],
-            ),
+            cite(f"architectures {item.capability}", f"{row.kernel_module} kernel module", row),
         )
         yield incompatible(message, evidence, cure=InstallKernelModule(row.kernel_module))
 
@@ -512,10 +508,7 @@ def driver_needed(context: Context) -> Iterator[Finding]:
         )
         if lower:
             message += f" The CUDA Toolkit {lower[0]} beside it alone needs {lower[1]}."
-        citation = toolkit.citations[0] if toolkit.citations else None
-        evidence = (
-            Evidence(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", citation=citation),
-        )
+        evidence = (cite(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", toolkit),)
         yield Finding("", COMPATIBLE, WARNING if lower else NOTE, message, evidence)
 
 
@@ -673,11 +666,11 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
         floor = f"driver >= {shortfall.floor}"
     evidence = [
         context.seen(shortfall.seen),
-        Evidence(f"toolkits {toolkit.version}", floor, citation=toolkit.citations[0]),
+        cite(f"toolkits {toolkit.version}", floor, toolkit),
     ]
     if build.citations:
         origin = f"built with CUDA {toolkit.version}"
-        evidence.append(Evidence(f"matrix {build.label}", origin, citation=build.citations[0]))
+        evidence.append(cite(f"matrix {build.label}", origin, build))
     message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
     floor = shortfall.floor or ""
     about = About(build.framework, build.distribution)
@@ -763,10 +756,9 @@ def _not_driven(
 ) -> Finding:
     number, _, reason = branch_and_reason.partition(": ")
     gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
-    citation = item.architecture.citations[0] if item.architecture else None
     evidence = (
         context.seen("driver.release"),
-        Evidence(f"architectures {item.capability}", reason, citation=citation),
+        cite(f"architectures {item.capability}", reason, item.architecture),
     )
     message = f"Driver branch {number} does not drive {gpu}: {reason}."
     return incompatible(message, evidence, finding_id=finding_id, cure=cure)

@@ -49,6 +49,7 @@ from envcheck.model.fixes.interpreter import UseOtherPython
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.requirements import read_requirement
 from envcheck.model.specifiers import within
+from envcheck.model.versions import public_version
 from envcheck.rules.builds import (
     Build,
     has_no_gpu,
@@ -57,7 +58,7 @@ from envcheck.rules.builds import (
     is_free_threaded,
     supports_python,
 )
-from envcheck.rules.context import Context, UndecidedError, each, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.extras import extra_table, list_extras
 from envcheck.rules.gpu_releases import (
@@ -161,7 +162,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
         rivals = _without_stubs(context, owners)
         if len(rivals) < 2:
             continue
-        labels = " and ".join(f"{item.name} {item.version}".strip() for item in rivals)
+        labels = " and ".join(item.label.strip() for item in rivals)
         names = tuple(item.name for item in rivals)
         message = (
             f"{labels} both contain the module {module}: their files overwrite each other, so the"
@@ -187,14 +188,14 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
 def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
     """Return whether the release installed last is known, and nothing fails with it."""
     name = context.matrix.framework_of(rivals[0].name)
-    releases = {item.version.partition("+")[0] for item in rivals}
+    releases = {item.public for item in rivals}
     if len(releases) > 1:
         releases &= {
-            item.main.version.partition("+")[0]
+            public_version(item.main.version)
             for item in judged_frameworks(context)
             if item.name == name
         }
-    last = [item for item in rivals if item.version.partition("+")[0] in releases - {""}]
+    last = [item for item in rivals if item.public in releases - {""}]
     return bool(last) and not any(fails_with_requirements(context, item) for item in last)
 
 
@@ -309,7 +310,7 @@ def _describe_shadow(context: Context, framework: str, build: Build, shadow: Kno
     ]
     labels = {
         framework: build.label,
-        **{item.name: f"{item.name} {item.version}" for item in beside},
+        **{item.name: item.label for item in beside},
     }
     needing = [name for name in labels if module in imported_modules(name)[0]]
     loading = [name for name in labels if module in imported_modules(name)[1]]
@@ -339,10 +340,8 @@ def _no_wheel_for_python(
     context: Context, wanted: WantedRelease, newest: FrameworkRelease
 ) -> Finding:
     pythons = _list_pythons((newest,))
-    evidence = Evidence(
-        f"{wanted.distribution} {newest.version}",
-        f"Python {', '.join(pythons)}",
-        citation=newest.citations[0],
+    evidence = cite(
+        f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", newest
     )
     other = _other_release(context, wanted.framework, wanted.distribution)
     requirement = wanted.text.replace(" ", "")
@@ -392,7 +391,7 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
     )
     alternative = next(matches, None)
     if alternative:
-        return f"{alternative.distribution}=={alternative.version}"
+        return alternative.pin
     return ""
 
 
@@ -412,7 +411,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         )
         extras = list_extras(row) or ()
         missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)
-        release = f"{row.distribution} {row.version}"
+        release = row.label
         has = f"{release} has {', '.join(extras)}" if extras else f"{release} has none"
         yield incompatible(
             f"No known release that {wanted.text} allows"
@@ -445,28 +444,17 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
             )
         else:
             known = ()
-        fitting = [
-            f"{item.distribution}=={item.version}"
-            for item in known
-            if supports_python(context, item)
-        ][:1]
+        fitting = [item.pin for item in known if supports_python(context, item)][:1]
         beside = peer.label if peer else "the other packages"
         required = " and ".join(name + pin for name, pin in pins.items())
         cure: Fix = Advise(
             f"Ask for releases of {wanted.distribution} and {beside} that go together."
         )
         if fitting and peer:
-            cure = InstallRequirements((*fitting, f"{peer.distribution}=={peer.version}"))
+            cure = InstallRequirements((*fitting, peer.pin))
         yield incompatible(
-            f"{wanted.text} does not go with {beside}:"
-            f" {row.distribution} {row.version} requires {required}.",
-            (
-                Evidence(
-                    f"matrix {row.distribution} {row.version}",
-                    f"requires {required}",
-                    citation=row.citations[0],
-                ),
-            ),
+            f"{wanted.text} does not go with {beside}: {row.label} requires {required}.",
+            (cite(f"matrix {row.label}", f"requires {required}", row),),
             cure=cure,
         )
 
@@ -489,12 +477,8 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
                 yield incompatible(
                     f"{row.distribution} {row.build_version} requires {needed}, but"
                     f" {name}=={version} stands beside it: pip refuses both.",
-                    (
-                        Evidence(
-                            "matrix", needed, citation=row.citations[0] if row.citations else None
-                        ),
-                    ),
-                    cure=RestoreRequirements(f"{row.distribution}=={row.version}", (needed,)),
+                    (cite("matrix", needed, row),),
+                    cure=RestoreRequirements(row.pin, (needed,)),
                 )
 
 
@@ -573,7 +557,7 @@ def fitting_package(context: Context, name: str, build: Build) -> str:
         for item in rows
         if supports_python(context, item) and (row is None or shares_cuda(item, row))
     )
-    return next((f"{item.distribution}=={item.version}" for item in fitting), "")
+    return next((item.pin for item in fitting), "")
 
 
 def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -> str:
@@ -606,7 +590,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
             f"{wanted.text} cannot be installed. {row.reason}{hint}",
             (
                 context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
-                Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
+                cite(f"removed {row.name}", row.reason, row),
             ),
             cure=InstallReplacement(replacement),
         )
@@ -685,11 +669,7 @@ def _no_wheel(
         (
             context.seen("host.os", shown=f"{label} on {context.platform}"),
             *(
-                Evidence(
-                    f"{row.distribution} {row.version}",
-                    f"{row.platform}, CUDA build: {row.cuda_build}",
-                    citation=row.citations[0],
-                )
+                cite(row.label, f"{row.platform}, CUDA build: {row.cuda_build}", row)
                 for row in evidence
             ),
         ),
@@ -751,9 +731,7 @@ def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
         return evidence
     return (
         *evidence,
-        Evidence(
-            build.label, build.release.note or "its wheel here", citation=build.release.citations[0]
-        ),
+        cite(build.label, build.release.note or "its wheel here", build.release),
     )
 
 
@@ -823,7 +801,7 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         wanted.rejected[0],
     )
     builds = ", ".join(f"+{item.local}" for item in context.matrix.index_builds(row))
-    release = f"{row.distribution} {row.version}"
+    release = row.label
     known = (
         f"{release} itself"
         + (f" (CUDA {row.cuda})" if row.cuda else "")
@@ -843,7 +821,7 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         ERROR,
         f"No build +{label} of {release} is known for {row.platform}."
         f" Known builds: {known}.{limit}",
-        (Evidence(f"releases {wanted.framework}", known, citation=row.citations[0]),),
+        (cite(f"releases {wanted.framework}", known, row),),
         cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
     )
 
@@ -940,8 +918,7 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
     hint = ""
     evidence = [context.seen(fact, shown=label)]
     if newest:
-        cited = newest.citations[0]
-        evidence.append(Evidence(f"releases {framework}", newest.version, citation=cited))
+        evidence.append(cite(f"releases {framework}", newest.version, newest))
         day = ""
         if _is_newer(label, newest.version):
             day = f" (data of {context.matrix.checked})"

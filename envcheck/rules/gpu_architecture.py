@@ -37,7 +37,7 @@ from envcheck.model.fixes.hardware import (
 from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import NO_ROW, Build
-from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
@@ -238,12 +238,12 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
     usable = (each for each in installs if not is_older(each.version.value or "0", first))
     path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
     message = (
-        f"{copy.name} {copy.version} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)}"
+        f"{copy.label} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)}"
         f" (compute capability {item.capability}) needs one of CUDA {first} or newer. Kernels that"
         " it compiles, such as those of torch.compile, fail."
     )
     evidence = (
-        context.seen("python.distributions", shown=f"{copy.name} {copy.version}"),
+        context.seen("python.distributions", shown=copy.label),
         Evidence(
             f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation
         ),
@@ -438,17 +438,9 @@ def _list_evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evi
             f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to"
             f" {row.last_toolkit or 'the newest'}"
         )
-        evidence.append(
-            Evidence(f"architectures {item.capability}", support, citation=row.citations[0])
-        )
+        evidence.append(cite(f"architectures {item.capability}", support, row))
     if build.citations:
-        evidence.append(
-            Evidence(
-                f"matrix {build.label}",
-                _targets_in_words(build).strip(" ()"),
-                citation=build.citations[0],
-            )
-        )
+        evidence.append(cite(f"matrix {build.label}", _targets_in_words(build).strip(" ()"), build))
     return tuple(evidence)
 
 
@@ -529,7 +521,7 @@ def is_reported_to_fail(finding: Finding) -> bool:
 
 
 def _problem_evidence(row: KnownProblem) -> Evidence:
-    return Evidence(f"problems {row.id}", row.what, citation=row.citations[0])
+    return cite(f"problems {row.id}", row.what, row)
 
 
 def _no_architecture(build: Build, item: JudgedGpu) -> Finding:

@@ -22,7 +22,6 @@ from envcheck.model import (
     USE,
     WARNING,
     Advise,
-    Evidence,
     Finding,
     Fix,
     FrameworkRelease,
@@ -35,7 +34,7 @@ from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.requirements import name_of
 from envcheck.model.specifiers import matches
 from envcheck.rules.builds import Build, is_conda_build, supports_python
-from envcheck.rules.context import Context, once
+from envcheck.rules.context import Context, cite, once
 from envcheck.rules.gpu_code import NATIVE, build_targets, coverage
 from envcheck.rules.judged_builds import judged_builds, judged_frameworks
 
@@ -71,9 +70,7 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
             row for rows in tables for row in rows if row.finding == "framework-missing"
         ):
             if fits_machine(context, problem) and problem.absent not in context.distributions:
-                problem_evidence = Evidence(
-                    f"problems {problem.id}", problem.what, citation=problem.citations[0]
-                )
+                problem_evidence = cite(f"problems {problem.id}", problem.what, problem)
                 requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
                     problem.finding,
@@ -206,7 +203,7 @@ def _report_problem(
             context.seen(
                 "python.frameworks" if build.installed else "python.version", shown=build.label
             ),
-            Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
+            cite(f"problems {problem.id}", problem.what, problem),
         ),
         cure=_build_cure(problem, build, extras),
         # what only warns is about something else than the import: TensorBoard's command
@@ -351,7 +348,7 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
     extra = next((name for name in (row.extras if row else ()) if name in plugin.distribution), "")
     if extra:
         return f"{main}[{extra}]=={plugin.version}"
-    return f"{plugin.distribution}=={plugin.version}"
+    return plugin.pin
 
 
 def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from envcheck.model.fixes.hardware import (
     UseOtherProcessor,
 )
 from envcheck.rules.builds import Build, installed_builds
-from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 from envcheck.rules.judged_builds import judged_builds
 
@@ -253,11 +253,7 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
                     context.seen(
                         "host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"
                     ),
-                    Evidence(
-                        f"matrix {build.label}",
-                        f"needs {', '.join(features)}",
-                        citation=build.citations[0],
-                    ),
+                    cite(f"matrix {build.label}", f"needs {', '.join(features)}", build),
                 ),
                 cure=UseOtherProcessor(build.framework, tuple(missing)),
             )

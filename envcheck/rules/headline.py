@@ -118,7 +118,7 @@ def _name_subject(context: Context, builds: tuple[Build, ...], cause: Finding) -
     )
     package = context.distributions.get(cause.about.distribution)
     if package is not None and not concerned:
-        return f"{package.name} {package.version}"
+        return package.label
     return _name_builds(context, concerned or builds)
 
 
@@ -136,7 +136,7 @@ def _name_builds(context: Context, builds: tuple[Build, ...]) -> str:
     for framework in _frameworks(builds):
         first = next(build for build in builds if build.framework == framework)
         package = context.distributions.get(framework) if first.installed else None
-        labels.append(f"{package.name} {package.version}" if package else first.label)
+        labels.append(package.label if package else first.label)
     return " and ".join(labels)
 
 

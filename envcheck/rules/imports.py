@@ -135,8 +135,8 @@ def _describe_death(context: Context, test: ImportTest) -> Finding:
 def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
     """Report that an import died in, or for, a file that is not the one that was installed."""
     file = posixpath.relpath(test.altered[0], owner.location)
-    message = f"{owner.name} {owner.version} is damaged: {file} is not the file that was installed."
-    cure = ReinstallFiles((f"{owner.name}=={owner.version}",))
+    message = f"{owner.label} is damaged: {file} is not the file that was installed."
+    cure = ReinstallFiles((owner.pin,))
     about = About(distribution=owner.name)
     found = Finding(
         "install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
@@ -187,7 +187,7 @@ def _cure(context: Context, test: ImportTest) -> Fix:
         lost = _NO_MODULE.search(words)
         owner = _module_owner(context, lost[1]) if lost else _owner_of(context, file)
         if owner and (lost or _UNREADABLE.search(words)):
-            return ReinstallFiles((f"{owner.name}=={owner.version}",))
+            return ReinstallFiles((owner.pin,))
     return FollowRow(values=(("module", test.module),))
 
 

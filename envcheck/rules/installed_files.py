@@ -42,6 +42,7 @@ from envcheck.model.fixes.environment import (
     RenameShadow,
     SettleInstallation,
 )
+from envcheck.model.versions import public_version
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
 
@@ -73,8 +74,8 @@ class LoadedDistribution:
 
         Beyond the recorded releases a release of the same minor is the neighbour on both sides.
         """
-        wanted = numbers(release.partition("+")[0])
-        order = [numbers(each.partition("+")[0]) for each in self.releases]
+        wanted = numbers(public_version(release))
+        order = [numbers(public_version(each)) for each in self.releases]
         below = max((place for place, each in enumerate(order) if each <= wanted), default=None)
         above = min((place for place, each in enumerate(order) if each >= wanted), default=None)
         nearest = below if above is None else above

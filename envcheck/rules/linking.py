@@ -49,7 +49,7 @@ from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
 from envcheck.rules.builds import Build, installed_builds, label_cuda
-from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on
 from envcheck.rules.installed_files import find_import
 from envcheck.rules.judged_builds import judged_builds, package_builds
@@ -328,7 +328,7 @@ def _describe_lost_wheels(
         framework = context.matrix.framework_of(fault.distribution) or ""
         return message, LACKS_WHEEL, InstallCudaLibraries(framework, unmet, are_pinned=True)
     owner = context.distributions[fault.distribution]
-    public = owner.version.partition("+")[0]
+    public = owner.public
     bounds = constraints_on(context, owner.name, public, list(map(name_of, absent)))
     message = f"{message} It lacks {name_of(absent[0])} and others that it requires, too."
     return (
@@ -440,7 +440,7 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
 
 def _built_for(context: Context, fault: LinkFault) -> str:
     """End a sentence with the releases of PyTorch that have a symbol."""
-    release = context.distributions[fault.found_in].version.partition("+")[0]
+    release = context.distributions[fault.found_in].public
     rows = filter(None, map(date_symbol, fault.symbols))
     row = next((item for item in rows if not (item.unless and within(release, item.unless))), None)
     return f": it was built for {row.built_for}" if row else ""
@@ -455,7 +455,7 @@ def _old_copy(fault: LinkFault) -> Fix:
 
 def _label(context: Context, name: str) -> str:
     item = context.distributions.get(name)
-    return f"{item.name} {item.version}" if item else name
+    return item.label if item else name
 
 
 def _evidence(fault: LinkFault) -> tuple[Evidence, ...]:
@@ -562,7 +562,7 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
                 f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}:"
                 " it does not load."
             )
-            evidence = Evidence(build.label, f"CUDA {own}", citation=build.citations[0])
+            evidence = cite(build.label, f"CUDA {own}", build)
             cure = MatchInstalledFramework(
                 build.distribution, torch.distribution, torch.full_version
             )
@@ -623,10 +623,9 @@ def _extends(torch: Build, item: Distribution, label: str) -> bool:
 
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
     message = (
-        f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code"
-        " does not fit."
+        f"{item.label} {reason}, but {torch.label} is installed: its compiled code does not fit."
     )
-    evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
+    evidence_seen = context.seen("python.distributions", shown=item.label)
     cure = ReplaceLabelledBuild(item.name, torch.label)
     about = About(names=(item.name,))
     return incompatible(message, (evidence_seen, *built_for_cuda(torch)), cure=cure, about=about)

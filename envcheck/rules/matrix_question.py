@@ -204,7 +204,7 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     newest = (
         next((item for item in releases if shares_cuda(item, row)), None) for releases in found
     )
-    return tuple(f"{item.distribution}=={item.version}" for item in newest if item)
+    return tuple(item.pin for item in newest if item)
 
 
 def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:

@@ -101,7 +101,7 @@ class _Search:
         if framework(self.framework).cuda.needs_gpu and not question.is_about_gpus:
             given.append(("--expect", "gpu"))
         options = [word for name, value in given if value for word in (name, value)]
-        return ("envcheck", "plan", f"{best.row.distribution}=={best.row.version}", *options)
+        return ("envcheck", "plan", best.row.pin, *options)
 
     def _releases(self) -> Iterator[tuple[str, list[Candidate]]]:
         """Yield the platform's releases, newest first, with what can be installed of each."""

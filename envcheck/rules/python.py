@@ -14,7 +14,6 @@ from envcheck.model import (
     About,
     Absent,
     Advise,
-    Citation,
     Evidence,
     Finding,
     FollowRow,
@@ -28,8 +27,9 @@ from envcheck.model.fixes.interpreter import (
     UpdatePip,
     UseNewerGlibc,
 )
+from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build, is_conda_build
-from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.context import Context, cite, incompatible, rule
 from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import judged_builds, target_builds
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
@@ -50,16 +50,12 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
     wheel = next(
         iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None
     )
-    citations = wheel.citations if wheel else ()
+    evidence = [context.seen("python.bits")]
+    if wheel:
+        evidence.append(cite("framework releases", "64-bit wheels only", wheel))
     yield incompatible(
         f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
-        (
-            context.seen("python.bits"),
-            *(
-                Evidence("framework releases", "64-bit wheels only", citation=citation)
-                for citation in citations[:1]
-            ),
-        ),
+        tuple(evidence),
         cure=InstallPython(),
     )
 
@@ -187,12 +183,10 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
             f" from {need.pip} on; this environment has pip {pip}.",
             (
                 context.seen("python.pip_version"),
-                Evidence(
-                    f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]
-                ),
+                cite(build.label, need.tag, build),
                 Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
             ),
-            cure=UpdatePip(f"{build.distribution}=={build.version}"),
+            cure=UpdatePip(build.pin),
         )
 
 
@@ -202,7 +196,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context):
         if wanted.obstacle == GLIBC and _has_glibc(context):
             lowest = min(wanted.rejected, key=lambda row: Version(wheel_glibc(row)))
-            yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
+            yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest)
     for build in judged_builds(context):
         floor = ""
         if build.release and not is_conda_build(context, build):
@@ -213,7 +207,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
         if not floor or not libc.value or not _is_older(libc.value, floor):
             continue
         if _has_glibc(context):
-            yield _glibc_finding(context, build.label, floor, build.citations)
+            yield _glibc_finding(context, build.label, floor, build)
 
 
 def _has_glibc(context: Context) -> bool:
@@ -222,16 +216,13 @@ def _has_glibc(context: Context) -> bool:
 
 
 def _glibc_finding(
-    context: Context, label: str, floor: str, citations: tuple[Citation, ...]
+    context: Context, label: str, floor: str, row: FrameworkRelease | Build
 ) -> Finding:
     return incompatible(
         f"{label} needs glibc {floor} or newer; this system has {_libc_text(context)}.",
         (
             context.seen("host.libc_version"),
-            *(
-                Evidence(label, f"needs glibc >= {floor}", citation=citation)
-                for citation in citations[:1]
-            ),
+            cite(label, f"needs glibc >= {floor}", row),
         ),
         cure=UseNewerGlibc(floor),
     )
@@ -265,10 +256,7 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
             (
                 context.seen("python.libstdcxx_path"),
                 context.seen("python.libstdcxx_glibcxx"),
-                *(
-                    Evidence(build.label, f"tag admits GLIBCXX_{need}", citation=citation)
-                    for citation in build.citations[:1]
-                ),
+                cite(build.label, f"tag admits GLIBCXX_{need}", build),
             ),
             cure=FollowRow("update"),
         )

@@ -71,7 +71,7 @@ def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, st
 def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
     """Yield name, specifier and origin (extra or not) of a distribution's requirements."""
     framework = context.matrix.framework_of(owner.name)
-    public = owner.version.partition("+")[0]
+    public = owner.public
     row = None
     if framework:
         row = context.matrix.release(framework, public, context.platform, owner.name)

@@ -209,7 +209,7 @@ def _has_wheel(context: Context, row: FrameworkRelease) -> bool:
 
 
 def _judge_on(judge: ReleaseJudge, candidate: Candidate) -> Fit:
-    pins = (f"{row.distribution}=={row.version}" for row in candidate.parts if not row.cuda_build)
+    pins = (row.pin for row in candidate.parts if not row.cuda_build)
     judgement = judge.judge((candidate.requirement, *pins))
     machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
     errors = tuple(

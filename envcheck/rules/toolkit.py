@@ -13,7 +13,6 @@ from envcheck.model import (
     Absent,
     Advise,
     Architecture,
-    Citation,
     Evidence,
     Fact,
     Finding,
@@ -38,7 +37,7 @@ from envcheck.model.fixes.toolkit import (
     UseNewerPtxas,
 )
 from envcheck.rules.builds import Build, brings_cuda, is_from_conda
-from envcheck.rules.context import Context, describe, each, incompatible, rule, source_of
+from envcheck.rules.context import Context, cite, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds
 
@@ -174,13 +173,8 @@ def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
     if not cuda:
         return ()
     is_same = row is not None and numbers(row)[:2] == numbers(cuda)[:2]
-    citation = build.citations[0] if is_same and build.citations else None
-    return (Evidence(build.label, f"built for CUDA {cuda}", source_of(build.cuda), citation),)
-
-
-def row_evidence(fact: str, text: str, citations: tuple[Citation, ...]) -> Evidence:
-    """Make evidence of a matrix row."""
-    return Evidence(fact, text, citation=citations[0] if citations else None)
+    cited = build if is_same else None
+    return (cite(build.label, f"built for CUDA {cuda}", cited, source_of(build.cuda)),)
 
 
 @rule("toolkit-missing")
@@ -639,9 +633,7 @@ def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Archit
     )
     evidence = (
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
-        row_evidence(
-            f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row.citations
-        ),
+        cite(f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row),
     )
     cure = UseNewerPtxas(first_toolkit, item.capability, build.framework, build.distribution)
     return incompatible(message, evidence, cure=cure)

@@ -122,7 +122,7 @@ def _describe_end(
         ended = f"the first use of {subject}"
     if row.package == _INTERPRETER:
         ended = "the start of Python"
-    label = f"{reader.name} {reader.version}"
+    label = reader.label
     message = f"{name}={value!r} ends {ended} ({row.fails}): {label} takes {row.grammar}."
     cure: Fix = ChangeVariable(name, row.grammar)
     if row.needs and dead:

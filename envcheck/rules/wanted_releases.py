@@ -24,6 +24,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import within
+from envcheck.model.versions import public_version
 from envcheck.rules.builds import Build, build_of, installed_builds, rows_by_extra, supports_python
 from envcheck.rules.context import Context, once
 from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
@@ -233,7 +234,7 @@ def _list_brought(
                 brought = _resolve(
                     context, Requirement("", distribution, specifier=bounds[name]), name
                 )
-                yield replace(brought, required_by=f"{row.distribution} {row.version}")
+                yield replace(brought, required_by=row.label)
 
 
 def check_requirements(
@@ -395,7 +396,7 @@ def _matching_rows(
             row for row in rows if row.distribution == name and (requirement.pin or not row.yanked)
         )
 
-    public = requirement.pin.partition("+")[0]
+    public = public_version(requirement.pin)
     pin = public if re.fullmatch(r"[\d.]+", public) else ""
     return (() if _is_32bit(context) else list_rows(context.platform)) or list_rows(None)
 
