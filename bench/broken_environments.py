@@ -276,7 +276,7 @@ def list_releases(name: str, python: str) -> list[str]:
     from packaging.version import Version
 
     from envcheck.host.pip_settings import read_pip_settings
-    from envcheck.matrix.refresh.index import open_session, read_page
+    from envcheck.matrix.refresh.index import Connection, read_page
 
     settings = read_pip_settings(os.environ)
     number, platforms = tuple(map(int, python.split("."))), list(platform_tags())
@@ -284,7 +284,7 @@ def list_releases(name: str, python: str) -> list[str]:
     tags |= {*compatible_tags(number, f"cp{python.replace('.', '')}", platforms)}
     usable = {str(tag) for tag in tags}
     found = set()
-    for wheel in read_page(open_session(settings), settings, name) or ():
+    for wheel in read_page(Connection(settings), name) or ():
         parts = itertools.product(wheel.name.interpreters, wheel.name.abis, wheel.name.tags)
         if not wheel.yanked and any("-".join(part) in usable for part in parts):
             found.add(wheel.name.version)

@@ -41,7 +41,7 @@ from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix.companions import load_companions, source_package
 from envcheck.matrix.package_index import CPU, package_index
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.refresh.index import build_request_options, open_session, parse_platform
+from envcheck.matrix.refresh.index import Connection, build_request_options, parse_platform
 from envcheck.matrix.refresh.wheel_contents import Fetcher
 from envcheck.model import RequirementSet, major_minor, replace
 
@@ -59,13 +59,13 @@ class PublicIndex:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._settings = folder, read_pip_settings(os.environ)
-        self._session = open_session(self._settings)
+        self._connection = Connection(self._settings)
         self.url = (self._settings.url or PYPI_SIMPLE_ENDPOINT).rstrip("/")
         self.list_files = cache(self._list_files)
 
     def _get(self, address: str) -> requests.Response:
         options = build_request_options(self._settings, address)
-        answer = self._session.get(address, headers=_ACCEPT, stream=True, **options)
+        answer = self._connection.session.get(address, headers=_ACCEPT, stream=True, **options)
         answer.raise_for_status()
         return answer
 
@@ -94,7 +94,7 @@ class PublicIndex:
         return kept.read_text(encoding="utf-8")
 
     def _read_wheel(self, address: str) -> str:
-        fetcher = Fetcher(address, self._session, self._settings)
+        fetcher = Fetcher(address, self._connection)
         with RemoteZip(address, fetcher=lambda *_, **__: fetcher) as archive:
             name = next(
                 item

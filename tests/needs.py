@@ -92,13 +92,13 @@ def _package_index() -> bool:
     import requests
 
     from envcheck.host.pip_settings import read_pip_settings
-    from envcheck.matrix.refresh.index import ArtifactError, open_session, read_page
+    from envcheck.matrix.refresh.index import ArtifactError, Connection, read_page
 
     try:
         settings = dataclasses.replace(
             read_pip_settings(os.environ), connect_timeout=20.0, read_timeout=60.0, retries=0
         )
-        return bool(read_page(open_session(settings), settings, "tensorflow-intel"))
+        return bool(read_page(Connection(settings), "tensorflow-intel"))
     except (ArtifactError, requests.RequestException):
         return False
 

@@ -14,28 +14,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck.host.file_changes import write_atomically
-from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
-from envcheck.matrix.refresh.index import ArtifactError, OddWheelError, Wheel
+from envcheck.matrix.refresh.binaries import read_binary
+from envcheck.matrix.refresh.binary_cells import Binaries
+from envcheck.matrix.refresh.fat_binaries import BinaryError
+from envcheck.matrix.refresh.index import ArtifactError, Connection, OddWheelError, Wheel
 from envcheck.matrix.refresh.wheel_contents import (
     LOCAL_HEADER,
     Fetcher,
     choose_members,
     open_range,
+    open_wheel,
     parse_record,
     read_member,
     refuse_unreadable,
     write_digest,
 )
-
-if TYPE_CHECKING:
-    import requests
-from envcheck.matrix.refresh.binaries import read_binary
-from envcheck.matrix.refresh.binary_cells import Binaries
-from envcheck.matrix.refresh.fat_binaries import BinaryError
 
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"
 
@@ -67,8 +64,7 @@ class Download:
 
     def __init__(
         self,
-        session: requests.Session,
-        settings: IndexSettings,
+        connection: Connection,
         url: str,
         member: zipfile.ZipInfo,
         progress: Callable[[int], None] | None = None,  # gets the bytes of each chunk
@@ -85,13 +81,14 @@ class Download:
             raise OddWheelError(f"{member.filename} has an unsupported compression")
         self.received = 0  # bytes of this run
         self._progress = progress
-        self._session, self._settings, self._url, self._member = session, settings, url, member
+        self._connection, self._url, self._member = connection, url, member
 
     def fetch(self, part: Path) -> None:
         """Append the compressed bytes to an earlier run's `part`; retries a few times."""
         size = self._member.compress_size
         start = self._start()
-        for attempt in range(self._settings.retries + 1):
+        retries = self._connection.settings.retries
+        for attempt in range(retries + 1):
             done = part.stat().st_size if part.exists() else 0
             if done == size:
                 return
@@ -101,13 +98,13 @@ class Download:
             try:
                 self._append(part, start + done, start + size - 1)
             except ArtifactError:
-                if attempt == self._settings.retries:
+                if attempt == retries:
                     raise
 
     def _start(self) -> int:
         """Return the offset of the compressed bytes, after the header of the member."""
         offset = self._member.header_offset
-        fetcher = Fetcher(self._url, self._session, self._settings)
+        fetcher = Fetcher(self._url, self._connection)
         data = fetcher.fetch((offset, offset + LOCAL_HEADER.size - 1)).read(LOCAL_HEADER.size)
         self.received += fetcher.received
         if len(data) != LOCAL_HEADER.size:
@@ -125,9 +122,7 @@ class Download:
         Bytes received before an error stay.
         """
         size = last - first + 1
-        with open_range(
-            self._session, self._settings, self._url, f"bytes={first}-{last}"
-        ) as opened:
+        with open_range(self._connection, self._url, f"bytes={first}-{last}") as opened:
             if opened is None:
                 raise ArtifactError("the server does not serve byte ranges")
             response, *served = opened
@@ -136,7 +131,7 @@ class Download:
             self._write(part, response.iter_content(_CHUNK), size)
 
     def _write(self, part: Path, chunks: Iterator[bytes], size: int) -> None:
-        end = time.monotonic() + self._settings.whole_timeout + size / _SLOWEST
+        end = time.monotonic() + self._connection.settings.whole_timeout + size / _SLOWEST
         with part.open("ab") as stream:
             for chunk in chunks:
                 stream.write(chunk[:size])
@@ -218,15 +213,11 @@ def name_cached(framework: str, wheel: Wheel) -> str:
     return f"{wheel.sha256}{wanted}"
 
 
-_TAIL = 64 << 10
-
-
 @dataclass
 class DeepReader:
     """Reads the binaries of wheel after wheel over one connection, and counts bytes."""
 
-    session: requests.Session
-    settings: IndexSettings
+    connection: Connection
     cache: Path | None  # folder of results and incomplete downloads; None: no cache
     received: int = 0  # bytes
     wheels_read: int = 0
@@ -273,12 +264,8 @@ class DeepReader:
         self, framework: str, wheel: Wheel
     ) -> tuple[list[zipfile.ZipInfo], dict[str, str]]:
         """Return the members of a wheel and the hashes that its RECORD states."""
-        from remotezip import RemoteZip
-
-        fetcher = Fetcher(wheel.url, self.session, self.settings)
-        with RemoteZip(
-            wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher
-        ) as archive:
+        fetcher = Fetcher(wheel.url, self.connection)
+        with open_wheel(wheel, fetcher) as archive:
             record = choose_members(archive.namelist(), framework)["RECORD"]
             digests = parse_record(read_member(archive, record).decode("utf-8"))
             members = archive.infolist()
@@ -288,7 +275,7 @@ class DeepReader:
     def _member(
         self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str
     ) -> dict[str, Any]:
-        download = Download(self.session, self.settings, wheel.url, member, self.progress)
+        download = Download(self.connection, wheel.url, member, self.progress)
         try:
             download.fetch(part)
         finally:

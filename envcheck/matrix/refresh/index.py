@@ -7,8 +7,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -338,34 +340,65 @@ def describe_error(error: Exception) -> str:
 _PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 
 
-def read_page(
-    session: requests.Session, settings: IndexSettings, distribution: str
-) -> list[Wheel] | None:
+class Connection:
+    """A session with pip's settings, for one index and the wheels on it."""
+
+    def __init__(self, settings: IndexSettings) -> None:
+        """Open the session; raises SettingsError for a certificate that does not exist."""
+        self.settings, self.session = settings, open_session(settings)
+
+    @contextmanager
+    def open(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        failure: str = "{url}: {why}",
+        *,
+        method: str = "GET",
+    ) -> Iterator[requests.Response]:
+        """Open a response whose content is not read yet; ArtifactError says `failure`."""
+        import requests
+
+        options = build_request_options(self.settings, url)
+        try:
+            with self.session.request(
+                method, url, headers=headers, stream=True, **options
+            ) as response:
+                reject_downgrade(response)
+                yield response
+        except requests.RequestException as error:
+            # not left to zipfile, which takes it for the end of the file
+            words = failure.format(url=strip_url(url), why=describe_error(error))
+            raise ArtifactError(words) from error
+
+    def read(self, url: str, limit: int) -> bytes:
+        """Read what an address holds, at most `limit` bytes; raises ArtifactError."""
+        with self.open(url, {}, _UNREAD) as response:
+            response.raise_for_status()
+            return read_limited(response, limit, self.settings.whole_timeout)
+
+
+_UNREAD = "{url} cannot be read: {why}."
+
+
+def read_page(connection: Connection, distribution: str) -> list[Wheel] | None:
     """List the wheels of final releases on a distribution's page.
 
     Return None if the index has no such page.
     """
     import pypi_simple
-    import requests
 
+    settings = connection.settings
     client = pypi_simple.PyPISimple(
-        settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session
+        settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=connection.session
     )
     address = client.get_project_url(distribution)
     headers = {"Accept": pypi_simple.ACCEPT_JSON_PREFERRED}
-    try:
-        with session.get(
-            address, headers=headers, stream=True, **build_request_options(settings, address)
-        ) as response:
-            if response.status_code == requests.codes.not_found:
-                return None
-            response.raise_for_status()
-            reject_downgrade(response)
-            content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
-    except requests.RequestException as error:
-        raise ArtifactError(
-            f"The index page {strip_url(address)} cannot be read: {describe_error(error)}."
-        ) from error
+    with connection.open(address, headers, f"The index page {_UNREAD}") as response:
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            return None
+        response.raise_for_status()
+        content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
     packages = _parse_page(content, response, distribution)
     if not packages:
         raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
@@ -373,9 +406,7 @@ def read_page(
     return [wheel for wheel in found if wheel is not None]
 
 
-def read_release_files(
-    session: requests.Session, settings: IndexSettings, name: str, version: str
-) -> set[str] | None:
+def read_release_files(connection: Connection, name: str, version: str) -> set[str] | None:
     """List the files of a release by its own document, beside the index pages.
 
     Return None if the index has none.
@@ -383,19 +414,13 @@ def read_release_files(
     https://host/simple/ has https://host/pypi/torch/2.11.0/json
     """
     import pypi_simple
-    import requests
 
-    base = re.sub(r"/(simple/?)?$", "", settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT)
-    address = f"{base}/pypi/{name}/{version}/json"
+    url = connection.settings.url or pypi_simple.PYPI_SIMPLE_ENDPOINT
+    base = re.sub(r"/(simple/?)?$", "", url)
     try:
-        with session.get(
-            address, stream=True, **build_request_options(settings, address)
-        ) as response:
-            response.raise_for_status()
-            reject_downgrade(response)
-            files = json.loads(read_limited(response, _PAGE_LIMIT, settings.whole_timeout))["urls"]
-            return {str(file["filename"]) for file in files}
-    except (ArtifactError, requests.RequestException, ValueError, KeyError, TypeError):
+        document = json.loads(connection.read(f"{base}/pypi/{name}/{version}/json", _PAGE_LIMIT))
+        return {str(file["filename"]) for file in document["urls"]}
+    except (ArtifactError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -475,8 +500,13 @@ def fetch(address: str, limit: int) -> bytes:
     """
     require_extra("matrix", "A matrix from a URL")
     settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
-    with open_session(settings) as session:
-        return _fetch(session, settings, address, limit)
+    connection = Connection(settings)
+    with connection.session:
+        try:
+            return connection.read(address, limit)
+        except OSError as error:  # the certificate file does not exist
+            words = _UNREAD.format(url=strip_url(address), why=describe_error(error))
+            raise ArtifactError(words) from error
 
 
 def parse_pin(url: str) -> str:
@@ -492,21 +522,3 @@ def parse_pin(url: str) -> str:
     if not urlsplit(address).hostname:
         raise ArtifactError(f"{address.partition('?')[0]} names no host.")
     return pin[1].lower()
-
-
-def _fetch(session: requests.Session, settings: IndexSettings, address: str, limit: int) -> bytes:
-    import requests
-
-    options = build_request_options(settings, address)
-    try:
-        with session.get(address, stream=True, **options) as response:
-            response.raise_for_status()
-            reject_downgrade(response)
-            return read_limited(response, limit, settings.whole_timeout)
-    except (
-        requests.RequestException,
-        OSError,
-    ) as error:  # OSError: the certificate file does not exist
-        raise ArtifactError(
-            f"{strip_url(address)} cannot be read: {describe_error(error)}."
-        ) from error

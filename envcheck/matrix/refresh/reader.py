@@ -16,11 +16,11 @@ from envcheck.matrix.refresh.deep import DeepReader, name_cached
 from envcheck.matrix.refresh.index import (
     CONNECTIONS,
     ArtifactError,
+    Connection,
     Group,
     OddWheelError,
     UnusableWheelError,
     Wheel,
-    open_session,
     read_page,
     read_release_files,
 )
@@ -94,21 +94,20 @@ class Reader:
         """Open the session; without a cache every wheel is downloaded."""
         self.received = 0  # bytes of wheels, without pages
         self.wheels_read = 0
-        self._settings = settings
         self._cache = cache
-        self._session = open_session(settings)
+        self._connection = Connection(settings)
 
     def close(self) -> None:
         """Close the session."""
-        self._session.close()
+        self._connection.session.close()
 
     def page(self, distribution: str) -> list[Wheel] | None:
         """List the wheels of a distribution; None if the index does not have it."""
-        return read_page(self._session, self._settings, distribution)
+        return read_page(self._connection, distribution)
 
     def release_files(self, distribution: str, version: str) -> set[str] | None:
         """List the files of a release by its own document; None if the index has none."""
-        return read_release_files(self._session, self._settings, distribution, version)
+        return read_release_files(self._connection, distribution, version)
 
     def open_binaries(self, progress: Callable[[int], None] | None = None) -> DeepReader:
         """Return a reader of binaries with the same session and cache.
@@ -118,7 +117,7 @@ class Reader:
         folder = None
         if self._cache:
             folder = self._cache.folder / f"binaries-{EDITION}"
-        return DeepReader(self._session, self._settings, folder, progress=progress)
+        return DeepReader(self._connection, folder, progress=progress)
 
     def read_all(
         self,
@@ -161,7 +160,7 @@ class Reader:
         if kept is not None:
             return kept
         contents, received = read_wheel(
-            self._session, self._settings, wheel, framework, compare=not was_compared
+            self._connection, wheel, framework, compare=not was_compared
         )
         self.received += received
         self.wheels_read += 1

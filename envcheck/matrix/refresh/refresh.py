@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, lru_cache
@@ -30,7 +31,8 @@ from envcheck.model import dataclass, field
 
 Document = dict[str, Any]  # a matrix document as JSON: rows are compared and changed cell by cell
 
-NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
+_KEYS = frozenset({"distribution", "platform", "citations"})
+NO_CELLS = _KEYS | {"note", "proof"}
 _BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for its binaries alone
 
 
@@ -65,10 +67,9 @@ def find_curated(framework: str, distribution: str, platform: str, version: str)
 
     An empty part if it lacks the row.
     """
-    for row in _built_in()["releases"].get(framework, {}).get(version, ()):
-        if (row["distribution"], row["platform"]) == (distribution, platform):
-            return extract_curated(row, _built_in()["citations"])
-    return Curated()
+    rows = map_rows(_built_in()["releases"].get(framework, {}).get(version, ()))
+    row = rows.get((distribution, platform))
+    return extract_curated(row, _built_in()["citations"]) if row else Curated()
 
 
 def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
@@ -118,9 +119,7 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
     """Put the rows of one release into a document; rows that it holds keep their curated part."""
     for draft in drafts:
         rows = document["releases"].setdefault(framework, {}).setdefault(draft.group.version, [])
-        old = next(
-            (row for row in rows if (row["distribution"], row["platform"]) == draft.key), None
-        )
+        old = map_rows(rows).get(draft.key)
         if old is None:
             curated = find_curated(framework, *draft.key, draft.group.version)
         else:
@@ -241,17 +240,17 @@ class Listing:
     @cached_property
     def published(self) -> dict[str, set[str]]:
         """Map each distribution to its versions."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[str]] = defaultdict(set)
         for group in self.groups:
-            found.setdefault(group.distribution, set()).add(group.version)
+            found[group.distribution].add(group.version)
         return found
 
 
 def group_by_version(groups: Iterable[Group]) -> dict[str, list[Group]]:
     """Map each version to its groups."""
-    found: dict[str, list[Group]] = {}
+    found: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
-        found.setdefault(group.version, []).append(group)
+        found[group.version].append(group)
     return found
 
 
@@ -325,7 +324,7 @@ def _find_losses(
     of the release must lack them, too. Raises ArtifactError if that lists wheels that the page
     lacks.
     """
-    rows = _map_rows(document["releases"].get(listing.framework, {}).get(groups[0].version, ()))
+    rows = map_rows(document["releases"].get(listing.framework, {}).get(groups[0].version, ()))
     found = []
     for group in groups:
         lost = _describe_loss(rows.get((group.distribution, group.platform)), group)
@@ -408,11 +407,10 @@ def _describe_unusable(groups: Iterable[Group], reading: Reading) -> Iterator[st
 def _find_vanished(document: Document, listing: Listing) -> list[str]:
     listed = {(group.distribution, group.version, group.platform) for group in listing.groups}
     return [
-        f"{row['distribution']} {version} on {row['platform']}"
-        for version, rows in document["releases"].get(listing.framework, {}).items()
-        for row in rows
+        f"{distribution} {version} on {platform}"
+        for (_, version, distribution, platform), _ in iterate_releases(document, listing.framework)
         if Version(version) >= Version(listing.since)
-        and (row["distribution"], version, row["platform"]) not in listed
+        and (distribution, version, platform) not in listed
     ]
 
 
@@ -484,7 +482,6 @@ def _get_wheel_hash(row: Row, citations: Mapping[str, Any]) -> str:
 
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-_NO_CELLS = {"distribution", "platform", "citations"}
 # cells shown of a new row
 _SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")
 
@@ -561,8 +558,7 @@ def _compare_framework(
 ) -> Iterator[Change]:
     before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
     for version in sorted({*before, *after}, key=Version):
-        known = _map_rows(before.get(version, ()))
-        found = _map_rows(after.get(version, ()))
+        known, found = (map_rows(edition.get(version, ())) for edition in (before, after))
         for key in sorted({*known, *found}):
             row, renewed = known.get(key, {}), found.get(key, {})
             kind = CHANGED if renewed else REMOVED
@@ -577,7 +573,8 @@ def _compare_framework(
                 yield Change(kind, framework, key[0], version, key[1], artifact, cells)
 
 
-def _map_rows(rows: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
+def map_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
+    """Map the rows of one release by what tells them apart."""
     return {(row["distribution"], row["platform"]): row for row in rows}
 
 
@@ -588,6 +585,6 @@ def _get_artifact(edition: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 def _compare_cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         cell: {"old": old.get(cell), "new": new.get(cell)}
-        for cell in sorted({*old, *new} - _NO_CELLS)
+        for cell in sorted({*old, *new} - _KEYS)
         if old.get(cell) != new.get(cell)
     }

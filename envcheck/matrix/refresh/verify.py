@@ -26,6 +26,7 @@ from envcheck.matrix.refresh.refresh import (
     get_tier,
     group_by_version,
     iterate_releases,
+    map_rows,
 )
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
@@ -165,10 +166,7 @@ def _verify_release(
     versions = document["releases"].get(framework, {})
     for draft in drafts:
         key = _make_key(framework, draft.group)
-        rows = versions.get(draft.group.version, ())
-        row = next(
-            (row for row in rows if (row["distribution"], row["platform"]) == draft.key), None
-        )
+        row = map_rows(versions.get(draft.group.version, ())).get(draft.key)
         if row is None:
             found.disagreements.append(_report_missing(key, draft.group))
         elif key in chosen:

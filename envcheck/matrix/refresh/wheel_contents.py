@@ -17,25 +17,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks.installed import literals
-from envcheck.host.pip_settings import IndexSettings
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.index import (
     ArtifactError,
+    Connection,
     OddWheelError,
     UnusableWheelError,
     Wheel,
-    build_request_options,
-    describe_error,
     read_limited,
-    reject_downgrade,
-    strip_url,
 )
 from envcheck.model import canonical_name
 from envcheck.model.requirements import Requirement, evaluate_marker, find_requirement
 
 if TYPE_CHECKING:
     import requests
-    from remotezip import PartialBuffer
+    from remotezip import PartialBuffer, RemoteZip
 
 
 @dataclass(frozen=True)
@@ -166,6 +162,7 @@ def _check_name(wheel: Wheel, header: str) -> None:
         raise UnusableWheelError("its METADATA is of another release than its file name")
 
 
+_AS_IT_IS = {"Accept-Encoding": "identity"}  # else a server may compress what is counted
 _TAIL = 64 << 10  # bytes fetched first: the end record and, in small wheels, the whole directory
 _RANGE_LIMIT = 32 << 20  # bytes of one range: directories of real wheels stay below four megabytes
 # bytes of one member unpacked: RECORD is the largest, below four megabytes
@@ -175,15 +172,11 @@ _MEMBER_LIMIT = 16 << 20
 class Fetcher:
     """Fetch ranges of one file; `received` counts the bytes."""
 
-    def __init__(
-        self, url: str, session: requests.Session, settings: IndexSettings, **_: Any
-    ) -> None:
+    def __init__(self, url: str, connection: Connection) -> None:
         """Send nothing yet."""
         self.received = 0
         self.size: int | None = None  # of the file, as the server states it
-        self._url = url
-        self._session = session
-        self._settings = settings
+        self._url, self._connection = url, connection
 
     def fetch(self, data_range: tuple[int, int | None], stream: bool = False) -> PartialBuffer:  # noqa: ARG002, FBT001, FBT002 - what RemoteZip calls
         """Fetch first..last, or the last bytes for (-size, None), into RemoteZip's buffer."""
@@ -207,77 +200,51 @@ class Fetcher:
 
     def _get(self, wanted: str) -> tuple[int, bytes] | None:
         """Return (offset, bytes) of a range; None if the server does not serve ranges."""
-        with open_range(self._session, self._settings, self._url, wanted) as opened:
+        with open_range(self._connection, self._url, wanted) as opened:
             if opened is None:
                 return None
             response, start, size = opened
             self.size = _parse_whole_size(response.headers.get("Content-Range", "")) or self.size
             if size > _RANGE_LIMIT:
                 raise ArtifactError("the server sends more than was requested")
-            data = read_limited(response, _RANGE_LIMIT, self._settings.whole_timeout)
+            data = read_limited(response, _RANGE_LIMIT, self._connection.settings.whole_timeout)
         if len(data) != size:
             raise ArtifactError("the response is incomplete")
         return start, data
 
     def hash_whole(self) -> str:
         """Return the SHA-256 of the whole file."""
-        import requests
-
-        hashed = hashlib.sha256()
-        end = time.monotonic() + self._settings.whole_timeout + (self.size or 0) / _HASH_RATE
-        options = build_request_options(self._settings, self._url)
-        try:
-            with self._session.get(
-                self._url, headers={"Accept-Encoding": "identity"}, stream=True, **options
-            ) as response:
-                response.raise_for_status()
-                reject_downgrade(response)
-                for chunk in response.iter_content(1 << 18):
-                    hashed.update(chunk)
-                    self.received += len(chunk)
-                    if time.monotonic() > end:
-                        raise ArtifactError("its transfer timed out")
-        except requests.RequestException as error:
-            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
+        hashed, seconds = hashlib.sha256(), self._connection.settings.whole_timeout
+        end = time.monotonic() + seconds + (self.size or 0) / _HASH_RATE
+        with self._connection.open(self._url, _AS_IT_IS) as response:
+            response.raise_for_status()
+            for chunk in response.iter_content(1 << 18):
+                hashed.update(chunk)
+                self.received += len(chunk)
+                if time.monotonic() > end:
+                    raise ArtifactError("its transfer timed out")
         return hashed.hexdigest()
 
     def _size(self) -> int:
-        import requests
-
-        options = build_request_options(self._settings, self._url)
-        try:
-            response = self._session.head(self._url, allow_redirects=True, **options)
+        with self._connection.open(self._url, _AS_IT_IS, method="HEAD") as response:
             response.raise_for_status()
-        except requests.RequestException as error:
-            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
-        return int(response.headers.get("Content-Length", "0"))
+            return int(response.headers.get("Content-Length", "0"))
 
 
 @contextmanager
 def open_range(
-    session: requests.Session, settings: IndexSettings, url: str, wanted: str
+    connection: Connection, url: str, wanted: str
 ) -> Iterator[tuple[requests.Response, int, int] | None]:
     """Open a response with its offset and size for "bytes=0-99".
 
     Return None if the server does not serve ranges.
     """
-    import requests
-
-    headers = {"Range": wanted, "Accept-Encoding": "identity"}
-    try:
-        with session.get(
-            url, headers=headers, stream=True, **build_request_options(settings, url)
-        ) as response:
-            reject_downgrade(response)
-            if response.status_code in {200, 416, 501}:
-                yield None
-                return
-            response.raise_for_status()
-            yield response, *_parse_content_range(response.headers.get("Content-Range", ""))
-    except (
-        requests.RequestException
-    ) as error:  # not left to zipfile, which takes it for the end of the file
-        raise ArtifactError(f"{strip_url(url)}: {describe_error(error)}") from error
+    with connection.open(url, {"Range": wanted, **_AS_IT_IS}) as response:
+        if response.status_code in {200, 416, 501}:
+            yield None
+            return
+        response.raise_for_status()
+        yield response, *_parse_content_range(response.headers.get("Content-Range", ""))
 
 
 def _parse_content_range(header: str) -> tuple[int, int]:
@@ -337,12 +304,7 @@ def refuse_unreadable(wheel: Wheel) -> Iterator[None]:
 
 
 def read_wheel(
-    session: requests.Session,
-    settings: IndexSettings,
-    wheel: Wheel,
-    framework: str,
-    *,
-    compare: bool = True,
+    connection: Connection, wheel: Wheel, framework: str, *, compare: bool
 ) -> tuple[Contents, int]:
     """Read the contents of a wheel; return them with the number of bytes received.
 
@@ -350,7 +312,7 @@ def read_wheel(
 
     Without `compare` the hash of the whole file is left alone: an earlier run compared it.
     """
-    fetcher = Fetcher(wheel.url, session, settings)
+    fetcher = Fetcher(wheel.url, connection)
     with refuse_unreadable(wheel):
         contents = _read(fetcher, wheel, framework)
         is_small = (fetcher.size or 0) <= _WHOLE_LIMIT
@@ -359,12 +321,15 @@ def read_wheel(
     return contents, fetcher.received
 
 
-def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
+def open_wheel(wheel: Wheel, fetcher: Fetcher) -> RemoteZip:
+    """Open the archive that a wheel is, of which only asked-for members are fetched."""
     from remotezip import RemoteZip
 
-    with RemoteZip(
-        wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher
-    ) as archive:
+    return RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher)
+
+
+def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
+    with open_wheel(wheel, fetcher) as archive:
         names = archive.namelist()
         chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
