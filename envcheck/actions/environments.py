@@ -65,28 +65,28 @@ def is_release_file(text: str) -> bool:
     return re.fullmatch(_RELEASE_FILE, text) is not None
 
 
-def environment_python(folder: str, installer: str, *, windows: bool) -> str:
+def environment_python(folder: str, installer: str, system: str) -> str:
     """Return the path of an environment's Python as it can be typed."""
-    if windows:
+    if system == WINDOWS:
         if installer == CONDA:
             return f"{folder}\\python.exe"
         return f"{folder}\\Scripts\\python.exe"
     return f"{folder}/bin/python"
 
 
-def conda_prefix(folder: str, *, windows: bool) -> str:
+def conda_prefix(folder: str, system: str) -> str:
     """Return a folder as conda's -p takes it: mamba reads one without a separator as a name."""
     if "/" in folder or "\\" in folder:
         return folder
-    return f".\\{folder}" if windows else f"./{folder}"
+    return f".\\{folder}" if system == WINDOWS else f"./{folder}"
 
 
-def folder_removal(folder: str, *, windows: bool) -> tuple[str, ...]:
+def folder_removal(folder: str, system: str) -> tuple[str, ...]:
     """Return the command that removes a folder.
 
     Both shells of Windows start cmd, which takes / for an option.
     """
-    if windows:
+    if system == WINDOWS:
         return ("cmd", "/c", "rmdir", "/s", "/q", folder.replace("/", "\\"))
     return ("rm", "-rf", "--", folder)
 
@@ -145,27 +145,18 @@ class CreateEnvironment(Action):
         return self.program or self.installer
 
     def command(self, system: str = "") -> tuple[str, ...]:
+        program = self._installer_program
         if self.installer == UV:
             base = self.starter[-1] if self.starter else self.python
-            return (
-                self._installer_program,
-                "venv",
-                "--allow-existing",
-                "--python",
-                base,
-                self.folder,
-            )
+            return (program, "venv", "--allow-existing", "--python", base, self.folder)
         if self.installer != CONDA:
             starter = self.starter or self._usual_starter(system)
             return (program_path(starter[0], system), *starter[1:], "-m", "venv", self.folder)
         channels = _channel_options(self.channels, self.packages)
         if self.name:
-            return (self._installer_program, "create", "-n", self.name, *channels, *self.packages)
-        prefix = conda_prefix(self.folder, windows=system == WINDOWS)
-        return (
-            self._installer_program, "create", "-y", "-p", prefix, "--override-channels", *channels,
-            *self.packages,
-        )  # fmt: skip
+            return (program, "create", "-n", self.name, *channels, *self.packages)
+        into = ("-p", conda_prefix(self.folder, system), "--override-channels")
+        return (program, "create", "-y", *into, *channels, *self.packages)
 
     def _usual_starter(self, system: str) -> tuple[str, ...]:
         if system == WINDOWS:
@@ -185,7 +176,7 @@ class CreateEnvironment(Action):
 
     def interpreter(self, system: str = "") -> str:
         """Return the path of the Python of the environment."""
-        return environment_python(self.folder, self.installer, windows=system == WINDOWS)
+        return environment_python(self.folder, self.installer, system)
 
     def check(self, system: str = "") -> Trace:
         if self.name:
@@ -196,7 +187,7 @@ class CreateEnvironment(Action):
     def undo(self, system: str = "") -> Trace:
         if self.name:
             return Trace((self._installer_program, "env", "remove", "-y", "-n", self.name))
-        return Trace(folder_removal(self.folder, windows=system == WINDOWS))
+        return Trace(folder_removal(self.folder, system))
 
 
 def changes_environment(action: Action) -> bool:
@@ -276,12 +267,10 @@ class ActivateEnvironment(Action):
 
     def command(self, system: str = "") -> tuple[str, ...]:
         if self.installer == CONDA:
-            is_name = re.fullmatch(r"[\w-]+", self.folder) is not None
-            return (
-                "conda",
-                "activate",
-                self.folder if is_name else conda_prefix(self.folder, windows=system == WINDOWS),
-            )
+            name = self.folder
+            if not re.fullmatch(r"[\w-]+", name):
+                name = conda_prefix(name, system)
+            return ("conda", "activate", name)
         if system == WINDOWS:
             return (f"{self.folder}\\Scripts\\activate",)
         return (".", f"{self.folder}/bin/activate")
@@ -313,32 +302,19 @@ class InstallPackages(Action):
             if not (is_requirement(text) or is_release_file(text)):
                 raise ValueError(text)
         wanted = (*self.requirements, *self.kept)
-        if self.installer == UV:
-            wheels = (
-                "--only-binary",
-                ":all:",
-                *(part for name in self.source_only for part in ("--no-binary", name)),
-            )
-            index = ("--default-index", self.index) if self.index else ()
-            options = (*(wheels if self.wheels_only else ()), *self.options, *index)
-            return (
-                self.program or UV,
-                "pip",
-                "install",
-                "--python",
-                self.python,
-                *options,
-                *wanted,
-            )
-        wheels = ("--only-binary=:all:", *(f"--no-binary={name}" for name in self.source_only))
-        index = ("--index-url", self.index) if self.index else ()
-        options = (*(wheels if self.wheels_only else ()), *self.options, *index)
-        return (*_pip_words(self.python, system), "install", *options, *wanted)
+        is_uv = self.installer == UV
+        wheels = []
+        if self.wheels_only:
+            wheels = ["--only-binary=:all:", *(f"--no-binary={name}" for name in self.source_only)]
+        if is_uv:
+            wheels = [part for option in wheels for part in option.split("=")]
+        index: tuple[str, ...] = ()
+        if self.index:
+            index = ("--default-index" if is_uv else "--index-url", self.index)
+        return (*_pip_words(self, "install", system), *wheels, *self.options, *index, *wanted)
 
     def check(self, system: str = "") -> Trace:
-        if self.installer == UV:
-            return Trace((self.program or UV, "pip", "check", "--python", self.python))
-        return Trace((*_pip_words(self.python, system), "check"))
+        return Trace(_pip_words(self, "check", system))
 
     def joined_with(self, other: Action) -> InstallPackages | None:
         """Join another installation into the same environment; what this one says of a name stands.
@@ -367,14 +343,10 @@ class InstallLock(Action):
     lasting = KEPT_BY_INSTALL
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        if self.installer == UV:
-            uv = self.program or UV
-            return (uv, "pip", "install", "--python", self.python, "-r", self.file)
-        return (*_pip_words(self.python, system), "install", "-r", self.file)
+        return (*_pip_words(self, "install", system), "-r", self.file)
 
     def check(self, system: str = "") -> Trace:
-        installed = InstallPackages((), self.python, self.installer, program=self.program)
-        return installed.check(system)
+        return Trace(_pip_words(self, "check", system))
 
 
 @dataclass
@@ -398,28 +370,25 @@ class ReinstallPackages(Action):
         """Return the installation that it is."""
         if self.installer == UV:  # its cache may share the damaged file
             again: tuple[str, ...] = ("--reinstall", "--no-deps", "--no-cache")
+        elif self.without_record:
+            again = ("--ignore-installed", "--no-deps")
         else:
-            again = (
-                "--ignore-installed" if self.without_record else "--force-reinstall",
-                "--no-deps",
-            )
-        options = (*again, *self.options)
+            again = ("--force-reinstall", "--no-deps")
         return InstallPackages(
             self.requirements,
             self.python,
             self.installer,
             self.index,
-            options,
+            (*again, *self.options),
             program=self.program,
         )
 
     def with_label(self) -> ReinstallPackages:
         """Name the builds, such as torch==2.13.0+cpu: another index must not give another one."""
         label = self.index.rstrip("/").rpartition("/")[2]
-        return replace(
-            self,
-            requirements=tuple(f"{text}+{label}" if label else text for text in self.requirements),
-        )
+        if not label:
+            return self
+        return replace(self, requirements=tuple(f"{text}+{label}" for text in self.requirements))
 
     def command(self, system: str = "") -> tuple[str, ...]:
         return self.installation.command(system)
@@ -443,9 +412,8 @@ class UninstallPackages(Action):
     lasting = KEPT_BY_INSTALL
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        if self.installer == UV:
-            return (self.program or UV, "pip", "uninstall", "--python", self.python, *self.names)
-        return (*_pip_words(self.python, system), "uninstall", "-y", *self.names)
+        yes = () if self.installer == UV else ("-y",)
+        return (*_pip_words(self, "uninstall", system), *yes, *self.names)
 
     def check(self, system: str = "") -> Trace:
         return Trace((program_path(self.python, system), "-c", _GONE, *self.names))
@@ -498,7 +466,7 @@ class InstallCondaPackages(Action):
     def command(self, system: str = "") -> tuple[str, ...]:
         channels = _channel_options(self.channels, self.specs)
         if self.folder:
-            prefix = conda_prefix(self.folder, windows=system == WINDOWS)
+            prefix = conda_prefix(self.folder, system)
             channels = ("-y", "-p", prefix, "--override-channels", *channels)
         return (self.program or CONDA, "install", *self.options, *channels, *self.specs)
 
@@ -510,9 +478,7 @@ class InstallCondaPackages(Action):
     def check(self, system: str = "") -> Trace:
         if not self.folder:
             return Trace(reason=OWN_STATUS)
-        return Trace(
-            (environment_python(self.folder, CONDA, windows=system == WINDOWS), "--version")
-        )
+        return Trace((environment_python(self.folder, CONDA, system), "--version"))
 
 
 @dataclass
@@ -528,11 +494,11 @@ class RemoveCondaPackages(Action):
     installer = CONDA
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        prefix = conda_prefix(self.folder, windows=system == WINDOWS)
+        prefix = conda_prefix(self.folder, system)
         return (self.program or CONDA, "remove", "-y", "-p", prefix, "--force", *self.names)
 
     def check(self, system: str = "") -> Trace:
-        python = environment_python(self.folder, CONDA, windows=system == WINDOWS)
+        python = environment_python(self.folder, CONDA, system)
         return Trace((python, "-c", _GONE, *self.names))
 
 
@@ -579,24 +545,13 @@ class ImportFrameworks(Action):
     lasting = CHANGES_NOTHING
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        windows = system == WINDOWS
         if not self.activated:
-            return (
-                environment_python(self.folder, self.installer, windows=windows),
-                "-c",
-                self.code,
-            )
+            return (environment_python(self.folder, self.installer, system), "-c", self.code)
         if self.installer == CONDA:
-            prefix = conda_prefix(self.folder, windows=windows)
+            prefix = conda_prefix(self.folder, system)
             return (self.program or CONDA, "run", "-p", prefix, "python", "-c", self.code)
-        return (
-            "sh",
-            "-c",
-            '. "$1" && exec python -c "$2"',
-            "sh",
-            f"{self.folder}/bin/activate",
-            self.code,
-        )
+        program = '. "$1" && exec python -c "$2"'
+        return ("sh", "-c", program, "sh", f"{self.folder}/bin/activate", self.code)
 
     def check(self, system: str = "") -> Trace:
         return Trace(self.command(system))
@@ -616,8 +571,13 @@ def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple
     return tuple(part for name in channels for part in ("-c", name))
 
 
-def _pip_words(python: str, system: str) -> tuple[str, ...]:
-    return (program_path(python, system), "-m", "pip")
+def _pip_words(
+    action: InstallPackages | InstallLock | UninstallPackages, verb: str, system: str
+) -> tuple[str, ...]:
+    """Begin a command of pip, or of uv in its place, for the environment of an action."""
+    if action.installer == UV:
+        return (action.program or UV, "pip", verb, "--python", action.python)
+    return (program_path(action.python, system), "-m", "pip", verb)
 
 
 def _name_of(requirement: str) -> str:

@@ -174,14 +174,8 @@ class WriteFile(Action):
     systems = UNIX
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return (
-            "sh",
-            "-c",
-            _PROGRAMS[(self.appends, self.if_there, self.new_folder)],
-            "sh",
-            self.path,
-            *self.lines,
-        )
+        program = _PROGRAMS[(self.appends, self.if_there, self.new_folder)]
+        return ("sh", "-c", program, "sh", self.path, *self.lines)
 
     def check(self, system: str = "") -> Trace:
         if self.is_program:
@@ -456,15 +450,8 @@ class RemoveSystemPackages(Action):
     def check(self, system: str = "") -> Trace:
         if self._has_patterns:
             return Trace(reason=OWN_STATUS)
-        return Trace(
-            (
-                "sh",
-                "-c",
-                'for each; do ! dpkg-query -W "$each" || exit 1; done',
-                "sh",
-                *self.packages,
-            )
-        )
+        gone = 'for each; do ! dpkg-query -W "$each" || exit 1; done'
+        return Trace(("sh", "-c", gone, "sh", *self.packages))
 
     def undo(self, system: str = "") -> Trace:
         if self._has_patterns:

@@ -453,9 +453,7 @@ class Environment:
         plugin = plugin_of(self._context(Target()), row, extra) if extra else None
         if plugin is not None:
             self._installed[plugin.distribution] = Distribution(plugin.distribution, plugin.version)
-            self.places.append(
-                Place(line, plugin.distribution, f"{plugin.distribution} {plugin.version}")
-            )
+            self.places.append(Place(line, plugin.distribution, plugin.label))
             is_plugin_build: Fact[bool] = Known(value=True, source=source)
             self._hold(
                 FrameworkBuild(

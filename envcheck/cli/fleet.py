@@ -27,6 +27,7 @@ from envcheck.fleet.results import (
 )
 from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.host.plugins import list_failures
+from envcheck.model.text import counted
 from envcheck.render.fleet import (
     describe_fleet,
     render_fleet_csv,
@@ -105,10 +106,12 @@ def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **ques
     before = _run(progress, output, engine, _check_question(engine, question), again=again)
     kept = f", {before} had answered before" if before else ""
     read = len(progress.answers) - progress.failed
-    click.echo(f"{_count(read)} read, {progress.failed} without an answer{kept}.", err=True)
+    click.echo(
+        f"{counted(read, 'host')} read, {progress.failed} without an answer{kept}.", err=True
+    )
     if progress.timeouts:
         click.echo(
-            f"{_count(len(progress.timeouts))} read in part:"
+            f"{counted(len(progress.timeouts), 'host')} read in part:"
             " run it again, or with a longer --timeout.",
             err=True,
         )
@@ -138,7 +141,7 @@ class _Progress:
     def start(self, hosts: list[str]) -> None:
         self._asked, self._heard = len(hosts), 0
         again = " again: they took too long" if self.answers else ""
-        self._print(f"{_count(self._asked)} to ask{again}")
+        self._print(f"{counted(self._asked, 'host')} to ask{again}")
         self._show()
 
     def warn(self, words: str) -> None:
@@ -187,10 +190,6 @@ def _run(progress: _Progress, output: str, engine: str, asked: FleetRequest, *, 
         raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
     finally:
         progress.close()
-
-
-def _count(hosts: int) -> str:
-    return "1 host" if hosts == 1 else f"{hosts} hosts"
 
 
 def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:

@@ -54,6 +54,7 @@ from envcheck.model import (
     Plan,
     replace,
 )
+from envcheck.model.text import shorten
 from envcheck.plan.build import verdict_on
 from envcheck.plan.requests import check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
@@ -258,9 +259,8 @@ _SHOWN = 3  # changed files that are named before the rest is counted
 def _list_lost_changes(journal: Journal) -> str:
     """Name the files that were changed since; "" if there are none."""
     changed = changed_since(journal)
-    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     if changed:
-        return f" This discards what was changed since: {', '.join(changed[:_SHOWN])}{more}."
+        return f" This discards what was changed since: {shorten(changed, _SHOWN)}."
     return ""
 
 

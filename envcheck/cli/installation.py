@@ -24,6 +24,7 @@ from envcheck.install.places import Place
 from envcheck.install.preflight import is_root
 from envcheck.install.transaction import Transaction
 from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass
+from envcheck.model.text import shorten
 from envcheck.render.document import Document
 from envcheck.render.text import print_document
 
@@ -215,13 +216,12 @@ def _warn_of_programs(place: Place) -> None:
     """
     found = list_programs_in(str(place.folder)) if place.is_taken else ()
     if found:
-        named = ", ".join(f"{name} (process {number})" for number, name in found[:_SHOWN])
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        named = shorten([f"{name} (process {number})" for number, name in found], _SHOWN)
         mixed = (
             "they may load a mix of the old and the new environment. End them first, or restart"
             " them afterwards."
         )
-        click.echo(f"envcheck: warning: {named}{more} run from {place.folder}: {mixed}", err=True)
+        click.echo(f"envcheck: warning: {named} run from {place.folder}: {mixed}", err=True)
 
 
 def confirm(question: str, output: OutputOptions) -> None:

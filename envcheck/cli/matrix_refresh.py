@@ -25,6 +25,7 @@ from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
+from envcheck.model.text import counted
 from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.render.text import styled
 from envcheck.rules.matrix_question import check_framework
@@ -209,11 +210,7 @@ def count_changes(changes: list[Change]) -> str:
     if not changes:
         return "No release, Python or requirement changed."
     counts = Counter(change.kind for change in changes)
-    parts = [
-        f"{counts[kind]} row{'' if counts[kind] == 1 else 's'} {kind}"
-        for kind in _COLORS
-        if counts[kind]
-    ]
+    parts = [f"{counted(counts[kind], 'row')} {kind}" for kind in _COLORS if counts[kind]]
     return ", ".join(parts) + "."
 
 

@@ -15,6 +15,7 @@ from envcheck.matrix.refresh.refresh import Change, list_changes
 from envcheck.matrix.stored import DataFile
 from envcheck.matrix.update import Update, read_request, undo, update
 from envcheck.model import COMPATIBLE, inert
+from envcheck.model.text import counted
 from envcheck.render.json_contracts import document_text, schema_keys
 
 
@@ -57,7 +58,7 @@ def _count_days(day: str) -> str:
     days = (datetime.now(timezone.utc).date() - date.fromisoformat(day)).days
     if days <= 0:
         return "today"
-    return f"{days} day{'' if days == 1 else 's'} old"
+    return f"{counted(days, 'day')} old"
 
 
 def _make_document(done: Update, changes: list[Change]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import name_of
+from envcheck.model.text import shorten
 from envcheck.rules.gpus import other_gpu_name
 
 NONE = "none"
@@ -214,11 +215,7 @@ def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
 
 
 def _format_extra(items: frozenset[str]) -> str:
-    extra = sorted(items)
-    rest = ""
-    if len(extra) > _MAX_ITEMS:
-        rest = f" and {len(extra) - _MAX_ITEMS} more"
-    return (" ".join(extra[:_MAX_ITEMS]) + rest) or "nothing more"
+    return shorten(sorted(items), _MAX_ITEMS, " ") or "nothing more"
 
 
 def _compare_items(
@@ -432,7 +429,7 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
     for name in sorted({*mine, *other}):
         a, b = mine.get(name), other.get(name)
         sides = [Side(_format_release(build, name) if build else NONE) for build in (a, b)]
-        names = tuple(f"{build.distribution} {build.version}" for build in (a, b) if build)
+        names = tuple(build.label for build in (a, b) if build)
         differences += compare_sides(
             Subject(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides
         )
@@ -462,7 +459,7 @@ def _match_builds(
 def _format_release(build: FrameworkBuild, name: str) -> str:
     if build.distribution == name:
         return build.version
-    return f"{build.distribution} {build.version}"
+    return build.label
 
 
 def _compare_build_fields(

@@ -16,6 +16,7 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
+from envcheck.model.text import counted
 
 COLUMNS = (
     "timestamp",
@@ -122,7 +123,7 @@ def judge(listing: Listing) -> tuple[str, str]:
         return _judge_fit(listing.fits)
     if listing.wanted:
         return _judge_free(listing)
-    gpus = f"{len(listing.views)} GPU{'s' if len(listing.views) != 1 else ''}"
+    gpus = counted(len(listing.views), "GPU")
     unread = [view.activity for view in listing.views if _is_unread(view.activity)]
     if not unread:
         return COMPATIBLE, f"{gpus} read."

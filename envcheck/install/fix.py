@@ -182,7 +182,7 @@ def _find_target(
             starter = find_python(created.python, os.environ)
         uv = find_uv_for_pip() if needs_starter and not starter else ""  # it downloads the Python
         lacks_pip = bool(uv)
-    interpreter = environment_python(place, installer, windows=known.report.system == "windows")
+    interpreter = environment_python(place, installer, known.report.system)
     return _Target(place, reported, python, interpreter, installer, uv, lacks_pip, starter)
 
 

@@ -368,6 +368,11 @@ class FrameworkBuild:
     accelerator: Fact[str] = NOT_STATED
     shadowed_by: Fact[str] = NOT_STATED  # file or folder that Python imports instead
 
+    @property
+    def label(self) -> str:
+        """Name it in a sentence: torch 2.7.1."""
+        return f"{self.distribution} {self.version}"
+
 
 @dataclass
 class Extension:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Tuple
+from typing import List, Sequence, Tuple
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and
 # half characters no file takes.
@@ -36,6 +36,17 @@ _SIGNS = (
     "xox",
     "akia",
 )
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: 1 row, 3 rows."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shorten(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Name the first and count the rest: "a, b and 3 more"."""
+    named = separator.join(names[:most])
+    return f"{named} and {len(names) - most} more" if len(names) > most else named
 
 
 def hide_url_secrets(text: str) -> str:

@@ -34,6 +34,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.requirements import name_of
+from envcheck.model.text import counted
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,
@@ -615,10 +616,9 @@ def _describe_horizons(matrix: Matrix, choices: list[Choice]) -> Iterator[str]:
             has_older = companion_row(name).has_older or name in framework_names()
             if versions and has_older and not re.search("[<>=!~]", text):
                 first = min(versions, key=Version)
-                count = f"{len(versions)} release{'s' if len(versions) > 1 else ''}"
                 yield (
-                    f"None of the {count} of {name} known since {first} works here;"
-                    " older ones were not read."
+                    f"None of the {counted(len(versions), 'release')} of {name} known since {first}"
+                    " works here; older ones were not read."
                 )
 
 
@@ -696,7 +696,7 @@ def _write_notes(
 ) -> list[str]:
     native = [_NATIVE] if environment.packages and not environment.sets else []
     plugins = list_apple_plugins(context, releases)
-    native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
+    native += [f"{row.label}: {row.note}" for row in plugins if row.note]
     if environment.platform == "macosx_arm64":
         backends = {item.framework: framework(item.framework).apple_backend for item in releases}
         native += [

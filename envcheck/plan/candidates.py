@@ -463,9 +463,7 @@ def constraints(context: Context, candidate: Candidate, source: CudaSource) -> t
         for _, text in _bounding_problems(context, candidate)
         if not name_of(text).startswith("nvidia-")
     )
-    plugins = (
-        f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row)
-    )
+    plugins = (row.pin for row in _apple_plugins(context, candidate.row))
     requirements = [*bounds, *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     uncapped = [item for item in requirements if name_of(item) not in caps]

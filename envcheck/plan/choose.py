@@ -320,7 +320,7 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
         return (Rejected(request.text, "dependency-conflict", why),)
     names = join_words(missing or request.companions)
     newest = (_newest_with_fault(context, request, text) for text in missing)
-    faults = [f" {_describe(row)} {fault}." for row, fault in newest if row and fault]
+    faults = [f" {row.label} {fault}." for row, fault in newest if row and fault]
     faults += [
         f" {text}"
         for text in (_source_obstacle(context, request, name) for name in missing)
@@ -637,7 +637,7 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
         if item.source is not None:
             yield from item.source.notes
         elif item.row is None:
-            yield _UNKNOWN.format(name=item.label, framework=_describe(candidate.row))
+            yield _UNKNOWN.format(name=item.label, framework=candidate.row.label)
         else:
             if is_unstated(context.matrix, item.row, candidate.row):
                 yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
@@ -661,10 +661,6 @@ _NEEDS_GPU = (
     "No build of {item} for the CPU is known. The environment can be made without a GPU; {item}"
     " computes only on a machine with an NVIDIA GPU{driver}."
 )
-
-
-def _describe(row: FrameworkRelease) -> str:
-    return f"{row.distribution} {row.version}"
 
 
 def _driver_of(context: Context, candidate: Candidate) -> str:
@@ -700,7 +696,7 @@ def _note_newer_companion(
     ):
         fault = f"requires {row.framework}{pin}"
     if fault:
-        yield f"{_describe(newest)} is newer, but {fault}."
+        yield f"{newest.label} is newer, but {fault}."
     own = newest_of_own_index(item.name, choice.best.candidate.cuda or "", context.platform)
     is_served = own and not documented_above(context, item.name, own)
     if (
@@ -723,7 +719,7 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
     }
     if newest is None or newest.row.version in (candidate.row.version, *rejected):
         return
-    newer = f"{_describe(newest.row)} is newer, but"
+    newer = f"{newest.row.label} is newer, but"
     for item in candidate.chosen:
         pin = asked_of(item.row, newest.row.framework) if item.row else None
         if not within(newest.row.version, pin or ""):

@@ -10,6 +10,7 @@ from envcheck.frameworks import framework_of, identity
 from envcheck.model import RequestError, dataclass, field, replace
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import can_be_met
+from envcheck.model.text import counted
 from envcheck.plan.requests import (
     UnknownPackageError,
     frameworks_beside,
@@ -73,8 +74,8 @@ def sort_lines(texts: Iterable[str], project: ProjectLines, context: Context) ->
     beside.extend(planned.pop(name) for name in _list_beside(planned, places))
     if project.lock:
         return SortedLines(tuple(planned.values()), (), tuple(notes))
-    named = f"{len(beside)} more package{'s' if len(beside) > 1 else ''}"
     if beside:
+        named = counted(len(beside), "more package")
         notes.append(f"Installed with it, as your files ask: {named} ({_shorten(beside)}).")
     return SortedLines(_with_bounds(planned, project.bounds), tuple(beside), tuple(notes))
 

@@ -60,9 +60,8 @@ NO_COMPANIONS: Mapping[str, bool] = MappingProxyType({})
 
 def interpreter(environment: Environment) -> str:
     """Return the path of an environment's Python as it can be typed."""
-    return environment_python(
-        environment.folder, environment.installer, windows=_is_windows(environment)
-    )
+    system = WINDOWS if _is_windows(environment) else ""
+    return environment_python(environment.folder, environment.installer, system)
 
 
 def _is_windows(environment: Environment) -> bool:

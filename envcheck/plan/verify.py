@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from envcheck.actions import pick_options
 from envcheck.actions.extras import MissingExtraError, needs_extra
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
+from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
 from envcheck.model import (
     Environment,
@@ -27,6 +27,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.text import counted
 from envcheck.plan.data import plan_data
 
 Options = tuple[tuple[str, ...], dict[str, str]]
@@ -277,9 +278,9 @@ def _describe_pins(environments: list[Environment]) -> str:
     solved_count = sum(bool(made.packages) for made in environments)
     parts = []
     if names:
-        parts.append(f"{len(names)} package{'s' if len(names) > 1 else ''} from wheels")
+        parts.append(f"{counted(len(names), 'package')} from wheels")
     if solved_count:
-        parts.append(f"{solved_count} conda environment{'s' if solved_count > 1 else ''}")
+        parts.append(counted(solved_count, "conda environment"))
     return f"resolved: {' and '.join(parts)}"
 
 
@@ -454,11 +455,9 @@ def platform_name(environment: Environment) -> str:
 
 def find_uv(environ: Mapping[str, str]) -> str:
     """Find uv on PATH or as the wheel; raises UnreachableError where neither is."""
-    name = "uv.exe" if os.name == "nt" else "uv"
-    for folder in environ.get("PATH", "").split(os.pathsep):
-        path = Path(folder) / name
-        if folder and path.is_absolute() and os.access(path, os.X_OK) and path.is_file():
-            return str(path)
+    program = find_program("uv", environ)
+    if program:
+        return program
     try:
         with needs_extra("plan", "resolving without uv on PATH"):
             from uv import find_uv_bin

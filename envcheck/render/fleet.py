@@ -15,6 +15,7 @@ from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
+from envcheck.model.text import counted, shorten
 from envcheck.render.document import Block, Check, Document, Line, Section, type_command
 from envcheck.render.html import fill
 from envcheck.render.json_contracts import document_text, pick_fields, remedy_document, schema_keys
@@ -146,12 +147,11 @@ def describe_fleet(
     rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False
 ) -> Document:
     """Describe the groups; `verbose` names every host, `quiet` leaves the verdict."""
-    verdicts = [row.verdict for row in rows]
-    counted = ", ".join(
-        f"{verdicts.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
+    found = [row.verdict for row in rows]
+    verdicts = ", ".join(
+        f"{found.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
     )
     verdict, groups = choose_verdict(rows), group_rows(rows)
-    hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
     body = [
         *(_describe_group(group, rows if verbose else []) for group in groups),
         *_list_drift(rows, golden, verbose=verbose),
@@ -159,7 +159,7 @@ def describe_fleet(
     return Document(
         "envcheck fleet",
         verdict,
-        f"{hosts}: {counted}.",
+        f"{counted(len(rows), 'host')}: {verdicts}.",
         f"{verdict.upper()}  ",
         about=() if quiet else tuple(body),
         closing=None if quiet or verdict == COMPATIBLE else _close(groups[0]),
@@ -186,7 +186,7 @@ def _close(group: Group) -> Section | None:
 
 def _describe_group(group: Group, rows: list[HostRow]) -> Section:
     """Describe a group by its messages, or by its hosts' where rows are given."""
-    count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
+    count = counted(len(group.hosts), "host")
     title = Line(f"{group.cause or 'works'}: {count}", f"{group.verdict.upper()}  ", group.verdict)
     members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)]
     return Section(tuple(_list_hosts(members) if rows else _list_messages(group)), title)
@@ -233,5 +233,4 @@ def _list_drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[
 
 
 def _shorten(hosts: tuple[str, ...]) -> str:
-    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
-    return ", ".join(hosts[:_NAMED]) + more
+    return shorten(hosts, _NAMED)

@@ -13,6 +13,7 @@ from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_for
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets
+from envcheck.model.text import counted
 from envcheck.render.document import Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.render.text import (
@@ -157,7 +158,7 @@ def _format_mig(activity: GpuActivity) -> str:
     if activity.instances.value is not None:
         count = len(activity.instances.value)
     if enabled.value:
-        return f"{count} instance{'s' if count != 1 else ''}"
+        return counted(count, "instance")
     return "off"
 
 

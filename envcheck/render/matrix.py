@@ -309,9 +309,7 @@ def _render_remarks(item: Answer, sources: Sources, options: MatrixOptions) -> I
         where = ""
         if problem.platforms:
             where = f" on {', '.join(problem.platforms)}"
-        yield f"{row.distribution}=={row.version}{where}: {problem.what}" + (
-            f" Fix: {fix}" if fix else ""
-        )
+        yield f"{row.pin}{where}: {problem.what}" + (f" Fix: {fix}" if fix else "")
     if row.cuda_wheels:
         extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
         yield f"{label} {extra}installs: {' '.join(row.cuda_wheels)}"

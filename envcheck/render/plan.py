@@ -557,7 +557,7 @@ def _write_hints(made: Environment) -> list[str]:
 
 
 def _prefix(made: Environment) -> str:
-    return conda_prefix(made.folder, windows=made.platform.startswith("win"))
+    return conda_prefix(made.folder, "windows" if made.platform.startswith("win") else "")
 
 
 def render_requirements(plan: Plan) -> str:

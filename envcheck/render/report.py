@@ -23,6 +23,7 @@ from envcheck.model import (
     Report,
     replace,
 )
+from envcheck.model.text import counted
 from envcheck.render.document import (
     ABSENT,
     ASKED,
@@ -456,10 +457,9 @@ def _count_checks(report: Report, hidden: int) -> str:
     for state, name in named:
         count = states.count(state)
         if count:
-            counts.append(f"{count} {name}{'s' if count > 1 else ''}")
-    checks = len(report.checked)
+            counts.append(counted(count, name))
     found = ", ".join(counts) or "no problems"
-    said = f"{checks} check{'' if checks == 1 else 's'}: {found}"
+    said = f"{counted(len(report.checked), 'check')}: {found}"
     if hidden:
         said += f" ({hidden} more follow{'' if hidden > 1 else 's'} from them: -v)"
     return f"{said}."

@@ -35,6 +35,7 @@ from envcheck.model.fixes.packages import (
     RestoreRequirements,
 )
 from envcheck.model.specifiers import clauses, within
+from envcheck.model.text import shorten
 from envcheck.rules.builds import unfound_libraries
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version
@@ -345,7 +346,7 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
         if not (is_found and _is_wheel(name))
     }
     names = sorted((item.name for item in items), key=lambda name: name not in needs)
-    missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    missing = shorten(names, 5)
     needed = [name for name in names if name in needs]
     failure = ""
     evidence: tuple[Evidence, ...] = ()
@@ -423,19 +424,15 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
         and not _finds_libraries(context, owner)
     )
     labels = [f"{item.requirement} (installed: {found.version})" for item, found in pairs]
-    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     first_break = next(filter(None, known_breaks), None)
     failure = (
         f" It is known to fail with {first_break.requirement}: {first_break.failure}."
         if first_break
         else ""
     )
-    shown = (
-        f"{owner.label}: Requires-Dist {', '.join(item.requirement for item in items[:3])}{more}"
-    )
+    shown = f"{owner.label}: Requires-Dist {shorten([item.requirement for item in items], 3)}"
     return incompatible(
-        f"{owner.label} requires other releases of its CUDA wheels:"
-        f" {', '.join(labels[:3])}{more}.{failure}",
+        f"{owner.label} requires other releases of its CUDA wheels: {shorten(labels, 3)}.{failure}",
         (
             context.seen("python.distributions", shown=shown),
             *_cited(context, items[0]),

@@ -22,6 +22,7 @@ from envcheck.model import (
     Source,
     Unknown,
 )
+from envcheck.model.text import shorten
 from envcheck.rules import (  # noqa: F401 - importing these registers their rules
     compilers,
     cuda_wheels,
@@ -381,7 +382,7 @@ def _without_repeats(findings: list[Finding], undecided: list[Finding]) -> list[
 def _report_unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
     facts = list(dict.fromkeys(fact for fact, _ in names))
     checks = sorted({check for _, check in names}, key=_rank)
-    facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
+    facts_text = shorten(facts, 4)
     undecided = ", ".join(checks)
     if reason == AT_RUN:
         waiting = Evidence("not decided before", undecided)

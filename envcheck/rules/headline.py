@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Finding
+from envcheck.model.text import counted
 from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
@@ -85,7 +86,7 @@ def _write_failure(
     more = len(errors) - 1
     others = ""
     if more:
-        others = f" ({more} more problem{'s' if more > 1 else ''})"
+        others = f" ({counted(more, 'more problem')})"
     reason = shorten_message(cause)
     subject = _name_subject(context, builds, cause)
     if subject and subject in reason:

@@ -42,6 +42,7 @@ from envcheck.model.fixes.environment import (
     RenameShadow,
     SettleInstallation,
 )
+from envcheck.model.text import shorten
 from envcheck.model.versions import public_version
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
@@ -248,7 +249,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     ][:_SHOWN]
     owners = tuple(dict.fromkeys((item.distribution, item.release) for item in (*needed, *found)))
     labels = [f"{name} {release}" for name, release in owners]
-    names = " and ".join(labels[:2]) + (f" and {len(labels) - 2} more" if len(labels) > 2 else "")
+    names = shorten(labels, 2, " and ")
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     needing = sorted(
@@ -274,10 +275,9 @@ def _list_edited(faults: Sequence[FileFault]) -> Iterator[Finding]:
     """Note the files that hold another text than was installed, which may be meant."""
     edited = [item for item in faults if item.kind == _EDITED]
     if edited:
-        files = ", ".join(item.path for item in edited[:_SHOWN])
-        more = f" and {len(edited) - _SHOWN} more" if len(edited) > _SHOWN else ""
+        files = shorten([item.path for item in edited], _SHOWN)
         owners = " and ".join(sorted({f"{item.distribution} {item.release}" for item in edited}))
-        message = f"Not as installed, but readable: {files}{more} of {owners}."
+        message = f"Not as installed, but readable: {files} of {owners}."
         evidence = tuple(
             Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
             for item in edited[:_SHOWN]

@@ -38,6 +38,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import name_of, read_requirement
 from envcheck.model.specifiers import matches
+from envcheck.model.text import counted
 from envcheck.rules.builds import find_plugin, rows_by_extra
 from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
 from envcheck.rules.gpu_releases import floor_of
@@ -493,7 +494,7 @@ def _describe_renewal(matrix: Matrix) -> str:
 
 
 def _count_rows(number: int) -> str:
-    return f"{number} row{'' if number == 1 else 's'}."
+    return f"{counted(number, 'row')}."
 
 
 MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")

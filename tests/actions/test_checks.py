@@ -229,7 +229,7 @@ def test_what_no_command_takes_back_says_why(action: Action, line: str, why: str
 def test_an_environment_is_removed_as_its_system_removes_folders() -> None:
     made = CreateEnvironment(".venv", python="3.12")
     assert argv(made, "windows") == ("py", "-3.12", "-m", "venv", ".venv")
-    assert undo(made, "windows") == folder_removal(".venv", windows=True)
+    assert undo(made, "windows") == folder_removal(".venv", "windows")
     assert verify(made, "windows")[0] == ".venv\\Scripts\\python.exe"
     assert argv(made) == ("python3.12", "-m", "venv", ".venv")
     assert undo(made) == ("rm", "-rf", "--", ".venv")
