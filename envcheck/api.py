@@ -812,13 +812,12 @@ def plan(
     gpu="L4"). `with_requirements` are chosen together with them, as if named beside them:
     plan("flash-attn", with_requirements="torch==2.8.*"). The lines of `requirement_files`, and what
     a project requires (plan("."), with its `extras` and dependency `groups`), are planned together,
-    within the bounds of `constraint_files`.
-    `python`, `driver`, `gpu`, `glibc` and `platform` describe another machine; `snapshot` names a
-    saved one. `env` is the folder of the environment; `container` plans for an image. `verify`
-    resolves the plan on the package index for at most `verify_timeout` seconds, and pins the
-    result. "wheels" does the same but asks no channel of conda, and an index that does not answer
-    leaves the verdict as it is. Without it, no network is asked. `torch_index` is a mirror of
-    PyTorch's own index. Nothing is installed.
+    within the bounds of `constraint_files`. `python`, `driver`, `gpu`, `glibc` and `platform`
+    describe another machine; `snapshot` names a saved one. `env` is the folder of the environment;
+    `container` plans for an image. `verify` resolves the plan on the package index for at most
+    `verify_timeout` seconds, and pins the result. "wheels" does the same but asks no channel of
+    conda, and an index that does not answer leaves the verdict as it is. Without it, no network is
+    asked. `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
     """
     from envcheck.plan.build import use_mirror
     from envcheck.plan.planner import for_this_machine, make_resolver, plan_project, typed_here
@@ -826,7 +825,7 @@ def plan(
     from envcheck.rules.described_machine import Description
 
     _check_installer(installer)
-    check_mirror(torch_index)
+    finish = partial(use_mirror, mirror=check_mirror(torch_index))
     here = not platform and not snapshot and not container
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
@@ -841,7 +840,6 @@ def plan(
     asked, project = read_project(texts, requirement_files, constraint_files, extras, groups)
     if not asked and project is None:
         raise UserError("name what to plan, such as plan('torch').")
-    finish = partial(use_mirror, mirror=torch_index)
     resolver = make_resolver(verify, verify_timeout, finish)
     with _blamed_on(matrix):
         loaded = load_matrix(matrix)

@@ -702,14 +702,13 @@ def _join(first: Line, second: Line) -> Line | None:
     one, other = read_line(first), read_line(second)
     if one is None or other is None:
         return None
-    specifier = ",".join(filter(None, (one.specifier, other.specifier)))
-    if not can_be_met(specifier):
+    both = one.joined(other)
+    if not can_be_met(both.specifier):
         return None
-    extras = tuple(sorted({*one.extras, *other.extras}))
     kept, stated = (second, other) if other.pin and not one.pin else (first, one)
-    if stated.pin and extras == stated.extras:
+    if stated.pin and both.extras == stated.extras:
         return kept
-    return replace(kept, text=replace(stated, extras=extras, specifier=specifier).plain)
+    return replace(kept, text=both.plain)
 
 
 def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:

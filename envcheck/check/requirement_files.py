@@ -19,6 +19,7 @@ from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.model import RequestError, canonical_name, dataclass
 from envcheck.model.requirements import (
+    Requirement,
     evaluate_marker,
     find_requirement,
     name_of,
@@ -585,7 +586,7 @@ def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
         bound = bounds.get(asked.name, "")
         if not bound or asked.url:
             return text
-        joined = replace(asked, specifier=",".join(filter(None, (asked.specifier, bound)))).plain
+        joined = asked.joined(Requirement("", asked.name, specifier=bound)).plain
         return read_requirement(joined).plain + (f"; {asked.marker}" if asked.marker else "")
     except RequestError:
         return text

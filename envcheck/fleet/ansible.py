@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from envcheck.actions.extras import describe_missing_extra
-from envcheck.fleet.collector import build_collector
+from envcheck.fleet.collector import written_collector
 from envcheck.fleet.results import (
     BROKEN,
     UNREACHABLE,
@@ -36,10 +35,9 @@ _ANSWERED = "envcheck_answered"  # a group beside those of the inventory
 
 def run_ansible(request: FleetRequest, listener: FleetListener) -> None:
     """Run the collector on every host of an inventory; raises EngineError where Ansible fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        (work / "collector").write_bytes(build_collector())
-        _write_json(work / "play.json", _make_play(request, work / "collector"))
+    with written_collector() as collector:
+        work = collector.parent
+        _write_json(work / "play.json", _make_play(request, collector))
         _write_json(work / "answered.json", _make_answered_group(request.skip))
         events = _Events(listener, secrets.token_hex(16))  # no host can forge an event
         environment = _make_environment(request.environment or {}, work, events.mark)

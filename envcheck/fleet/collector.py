@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import marshal
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
 
@@ -82,6 +84,15 @@ print("{mark}" + json.dumps(encode(collect(host, selection, limit=LIMIT * patien
 _FORMAT = 2 if sys.version_info < (3, 14) else 5
 # A fixed time makes the archive reproducible.
 _TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@contextmanager
+def written_collector() -> Iterator[Path]:
+    """Write the collector to a file of its own folder, which goes when the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "collector"
+        path.write_bytes(build_collector())
+        yield path
 
 
 def build_collector() -> bytes:

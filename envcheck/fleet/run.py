@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from envcheck.fleet.ansible import run_ansible
-from envcheck.fleet.collector import build_collector
+from envcheck.fleet.collector import written_collector
 from envcheck.fleet.results import (
     BROKEN,
     HUNG,
@@ -82,9 +81,7 @@ def run_local(request: FleetRequest, listener: FleetListener) -> None:
 
 
 def _query(request: FleetRequest) -> Snapshot | Failure:
-    with tempfile.TemporaryDirectory() as folder:
-        collector = Path(folder) / "collector"
-        collector.write_bytes(build_collector())
+    with written_collector() as collector:
         argv = ["/bin/sh", str(collector), *request.collector_arguments]
         done = run_program(argv, float(request.host_seconds), request.environment or {})
     if isinstance(done, Known):

@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO
 
-from envcheck.fleet.collector import build_collector
+from envcheck.fleet.collector import written_collector
 from envcheck.fleet.results import (
     HUNG,
     UNREACHABLE,
@@ -61,9 +61,7 @@ def run_slurm(request: FleetRequest, listener: FleetListener) -> None:
     """Run the collector on every node of a partition; raises EngineError where Slurm fails."""
     nodes = [node for node in _list_nodes(request) if get_saved_name(node.name) not in request.skip]
     listener.on_hosts([node.name for node in nodes])
-    with tempfile.TemporaryDirectory() as folder:
-        collector = Path(folder) / "collector"
-        collector.write_bytes(build_collector())
+    with written_collector() as collector:
         _query_all(nodes, request, collector, listener)
 
 

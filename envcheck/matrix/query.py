@@ -306,16 +306,15 @@ class Matrix:
         companions = self._document["companions"].items()
         return {item["name"]: name for name, body in companions for item in body["distributions"]}
 
+    @_kept
     def companions_of(
         self, framework: str, version: str, platform: str, distribution: str
     ) -> tuple[FrameworkRelease, ...]:
         """List a companion's releases for a framework's release and platform, newest first."""
         pins = self.companion_pins(framework, distribution)
         fitting = {name for name, pin in pins.items() if matches(version, pin)}
-        rows = self.companion_releases(distribution) if fitting else ()
-        return tuple(
-            row for row in rows if row.version in fitting and row.platform in (platform, "any")
-        )
+        rows = self.companion_releases(distribution, platform) if fitting else ()
+        return tuple(row for row in rows if row.version in fitting)
 
     @_kept
     def companion_pins(self, framework: str, distribution: str) -> Mapping[str, str]:
@@ -359,11 +358,17 @@ class Matrix:
         return first is not None and release.cuda in first.variants
 
     @_kept
-    def companion_releases(self, distribution: str) -> tuple[FrameworkRelease, ...]:
-        """List the releases of a companion for every platform, newest first."""
+    def companion_releases(
+        self, distribution: str, platform: str | None = None, specifier: str = ""
+    ) -> tuple[FrameworkRelease, ...]:
+        """List the releases of a companion, newest first, for every platform or for one."""
         name = self.companion_of(distribution)
-        rows = self.releases(name) if name else ()
-        return tuple(row for row in rows if row.distribution == distribution)
+        rows = self.releases(name, platform) if name else ()
+        return tuple(
+            row
+            for row in rows
+            if row.distribution == distribution and within(row.version, specifier)
+        )
 
     def companions_requiring(self, distribution: str, required: str) -> Iterator[FrameworkRelease]:
         """Yield a companion's releases that require another distribution, newest first.

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Mapping, Optional, Tuple
 
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replace
 from envcheck.model.specifiers import Clause, clauses, within
 from envcheck.model.text import RequestError, canonical_name
 
@@ -70,6 +70,15 @@ class Requirement:
         cu118 of torch==2.7.1+cu118; "" where it names none.
         """
         return self.pin.partition("+")[2]
+
+    def joined(self, other: "Requirement") -> "Requirement":
+        """Ask for what both ask for of one package; nothing may meet that."""
+        both = dict.fromkeys((*self.specifier.split(","), *other.specifier.split(",")))
+        return replace(
+            self,
+            extras=tuple(sorted({*self.extras, *other.extras})),
+            specifier=",".join(filter(None, both)),
+        )
 
     def admits(self, version: str, *, prereleases: bool) -> bool:
         """Return whether a version lies in all of its clauses."""

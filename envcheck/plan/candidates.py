@@ -676,16 +676,14 @@ def companion_options(
         return fits and not companion_fault(context, row, release)
 
     is_empty = True
-    for row in filter(
-        is_usable,
-        _companion_rows(matrix, name, release.framework, release.version, context.platform),
-    ):
+    known = (release.framework, release.version, context.platform, name)
+    for row in filter(is_usable, matrix.companions_of(*known)):
         is_empty = False
         yield row
     is_left_out = name not in default.requires and _is_required_by_newest(matrix, name, release)
     if not is_empty or is_left_out or _is_stated(matrix, name, release):
         return
-    held = _companion_rows_here(matrix, name, context.platform)
+    held = matrix.companion_releases(name, context.platform)
     pins = matrix.companion_pins(release.framework, name)
     inferred = _pins_of_dependents(matrix, release.framework, name)
     for row in held:
@@ -852,7 +850,7 @@ def _has_dependency(
     if release.framework not in companion_row(name).frameworks:
         return True
     held = context.matrix.companion_releases(name)
-    admitted = _admitted_releases(context.matrix, name, row.requires[name])
+    admitted = context.matrix.companion_releases(name, None, row.requires[name])
     pins = context.matrix.companion_pins(release.framework, name)
     # it may require another release here, or none
     is_portable = row.platform == "any" and context.os != "linux"
@@ -871,14 +869,6 @@ def _has_dependency(
     )
 
 
-@lru_cache(maxsize=512)
-def _admitted_releases(matrix: Matrix, name: str, specifier: str) -> tuple[FrameworkRelease, ...]:
-    """List the releases of a companion within a specifier."""
-    return tuple(
-        item for item in matrix.companion_releases(name) if within(item.version, specifier)
-    )
-
-
 def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
     """Return whether two companions require nothing that cannot be met together."""
     pairs = ((first, second), (second, first))
@@ -888,25 +878,6 @@ def _go_together(first: FrameworkRelease, second: FrameworkRelease) -> bool:
     ) and all(
         can_be_met(f"{first.requires[name]},{second.requires[name]}".strip(",")) for name in shared
     )
-
-
-@lru_cache(maxsize=64)
-def _companion_rows_here(matrix: Matrix, name: str, platform: str) -> tuple[FrameworkRelease, ...]:
-    """List the matrix's releases of it for a platform, newest first."""
-    return tuple(
-        row for row in matrix.companion_releases(name) if row.platform in (platform, "any")
-    )
-
-
-@lru_cache(maxsize=512)
-def _companion_rows(
-    matrix: Matrix, name: str, framework: str, version: str, platform: str
-) -> tuple[FrameworkRelease, ...]:
-    """List the matrix's releases of it that go with a framework's release.
-
-    Many Pythons may be tried for each.
-    """
-    return matrix.companions_of(framework, version, platform, name)
 
 
 def _is_stated(matrix: Matrix, name: str, release: FrameworkRelease) -> bool:

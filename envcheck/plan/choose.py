@@ -488,7 +488,7 @@ def _iterate_older(judge: Judge, newest: Choice, installer: str, depth: int) -> 
     choice, exclude = newest, set()
 
     def is_left(candidate: Candidate) -> bool:
-        return candidate.requirement not in exclude and _has_known_pins(candidate)
+        return candidate.requirement not in exclude and not candidate.is_of_cuda_index
 
     for _ in range(depth):
         if choice.best is None:
@@ -497,10 +497,6 @@ def _iterate_older(judge: Judge, newest: Choice, installer: str, depth: int) -> 
         choice = choose(judge, newest.request, installer, admits=is_left)
         if choice.best is not None:
             yield choice
-
-
-def _has_known_pins(candidate: Candidate) -> bool:
-    return not candidate.is_of_cuda_index
 
 
 def _with_rejections(
@@ -528,11 +524,9 @@ def _with_rejections(
     for candidate in candidates(judge.context, choice.request):
         if candidate.requirement == choice_name:
             break
-        if candidate.requirement in reasons or not _has_known_pins(candidate):
-            newer.append(
-                reasons.get(candidate.requirement)
-                or Rejected(candidate.requirement, _CONFLICT, _UNKNOWN_PINS)
-            )
+        name = candidate.requirement
+        if name in reasons or candidate.is_of_cuda_index:
+            newer.append(reasons.get(name) or Rejected(name, _CONFLICT, _UNKNOWN_PINS))
     return replace(choice, rejected=tuple(newer))
 
 

@@ -17,9 +17,6 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CONDA,
     ERROR,
-    PIP,
-    UV,
-    Action,
     Clash,
     Distribution,
     Environment,
@@ -45,7 +42,7 @@ from envcheck.plan.build import (
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
-from envcheck.plan.steps import CREATE, interpreter, with_remedies
+from envcheck.plan.steps import CREATE, interpreter, pip_of, with_remedies
 from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -228,18 +225,14 @@ def _reinstall_steps(
             f"{name}=={version}" for name, version in kept if replaced.get(name, version) == version
         )
         if texts:
-            fitted = _fit_action(action, environment, texts)
+            fitted = replace(
+                action,
+                requirements=texts,
+                python=interpreter(environment),
+                installer=pip_of(environment),
+                purpose=_AGAIN,
+            )
             yield Step(f"reinstall-{number}", fitted, environment=environment.folder, check=_LATER)
-
-
-def _fit_action(
-    action: ReinstallPackages, environment: Environment, requirements: tuple[str, ...]
-) -> Action:
-    installer = UV if environment.installer == UV else PIP
-    python = interpreter(environment)
-    return replace(
-        action, requirements=requirements, python=python, installer=installer, purpose=_AGAIN
-    )
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
@@ -263,12 +256,11 @@ def uninstall_steps(
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
     names = tuple(name for name in dict.fromkeys(distributions) if re.fullmatch(_NAME, name))
-    action = UninstallPackages(
-        names, interpreter(environment), UV if environment.installer == UV else PIP, purpose=purpose
-    )
-    if names:
-        return (Step("remove", action, environment=environment.folder),)
-    return ()
+    if not names:
+        return ()
+    python, installer = interpreter(environment), pip_of(environment)
+    action = UninstallPackages(names, python, installer, purpose=purpose)
+    return (Step("remove", action, environment=environment.folder),)
 
 
 def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:

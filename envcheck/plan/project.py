@@ -128,12 +128,10 @@ def _join(first: Requirement | None, second: Requirement, place: str) -> Require
         if place and not can_be_met(second.specifier):
             raise RequestError(f"{place}: no version satisfies {second.plain}.")
         return second
-    clauses = dict.fromkeys((*first.specifier.split(","), *second.specifier.split(",")))
-    specifier = ",".join(filter(None, clauses))
-    if not can_be_met(specifier):
+    both = first.joined(second)
+    if not can_be_met(both.specifier):
         raise RequestError(f"{place}: {second.plain} excludes {first.plain}, asked for too.")
-    extras = tuple(sorted({*first.extras, *second.extras}))
-    return replace(first, extras=extras, specifier=specifier)
+    return both
 
 
 def _find_reason_beside(text: str, context: Context) -> str | None:

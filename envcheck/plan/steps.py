@@ -64,6 +64,11 @@ def interpreter(environment: Environment) -> str:
     return environment_python(environment.folder, environment.installer, system)
 
 
+def pip_of(environment: Environment) -> str:
+    """Name what installs requirements: uv, or pip, which is in an environment of conda too."""
+    return UV if environment.installer == UV else PIP
+
+
 def _is_windows(environment: Environment) -> bool:
     return environment.platform.startswith("win")
 
@@ -131,9 +136,9 @@ def _upgrade_pip(environment: Environment) -> tuple[Step, ...]:
 
 def _list_installs(environment: Environment) -> tuple[Step, ...]:
     if environment.lock:
-        installer = UV if environment.installer == UV else PIP
         purpose = f"Install what {environment.lock} pins, each file checked by its hash."
-        action = InstallLock(environment.lock, interpreter(environment), installer, purpose=purpose)
+        python, installer = interpreter(environment), pip_of(environment)
+        action = InstallLock(environment.lock, python, installer, purpose=purpose)
         return (Step("install", action, environment=environment.folder),)
     is_numbered = len(environment.sets) > 1
     return tuple(
@@ -150,7 +155,7 @@ def _install(environment: Environment, requirement_set: RequirementSet) -> Insta
     return InstallPackages(
         requirement_set.requirements,
         interpreter(environment),
-        "uv" if environment.installer == "uv" else "pip",
+        pip_of(environment),
         requirement_set.index,
         options=requirement_set.options,
         wheels_only=True,

@@ -78,9 +78,9 @@ def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     tables = {name: _SORT[name](document[name]) for name in TABLES}
     frameworks = {name: lines[name] for name in sorted(lines) if releases_file(name) == MATRIX}
     matrix = {"schema": FOLDED_ID, "checked": document["checked"], "releases": frameworks}
-    matrix |= {name: _strip(table) for name, table in tables.items()}
+    matrix |= {name: _pick(table, in_evidence=False) for name, table in tables.items()}
     yield MATRIX, _format_file(matrix, {**SECTIONS, "releases": 2})
-    parts = {name: _keep_evidence(table) for name, table in tables.items()}
+    parts = {name: _pick(table, in_evidence=True) for name, table in tables.items()}
     yield TABLES_EVIDENCE, _format_file({"citations": _cite(document, parts), **parts}, SECTIONS)
     for name, file in OWN_FILES.items():
         part = {name: _SORT[name](document[name])}
@@ -176,22 +176,13 @@ def _cite(document: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any
     return {name: document["citations"][name] for name in sorted(cited)}
 
 
-def _strip(table: Any) -> Any:
-    """Take the evidence off the rows of a table."""
-    return _pick(table, lambda cell: cell not in EVIDENCE)
-
-
-def _keep_evidence(table: Any) -> Any:
-    """Take everything but the evidence off the rows of a table."""
-    return _pick(table, lambda cell: cell in EVIDENCE)
-
-
-def _pick(table: Any, is_wanted: Callable[[str], bool]) -> Any:
+def _pick(table: Any, *, in_evidence: bool) -> Any:
+    """Leave the evidence of a table's rows, or everything else of them."""
     if isinstance(table, list):
-        return [_pick(row, is_wanted) for row in table]
+        return [_pick(row, in_evidence=in_evidence) for row in table]
     if "citations" in table:
-        return {cell: value for cell, value in table.items() if is_wanted(cell)}
-    return {key: _pick(item, is_wanted) for key, item in table.items()}
+        return {cell: value for cell, value in table.items() if (cell in EVIDENCE) == in_evidence}
+    return {key: _pick(item, in_evidence=in_evidence) for key, item in table.items()}
 
 
 def _format_file(sections: Mapping[str, Any], depths: Mapping[str, int]) -> str:

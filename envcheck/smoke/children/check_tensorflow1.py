@@ -115,9 +115,6 @@ class Engine(TensorFlow):
         """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
         tf = self._tf
 
-        def product(left: Any, right: Any) -> Any:
-            return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
-
         if hasattr(tf, "xla"):
             xla = tf.xla.experimental
         else:
@@ -125,7 +122,10 @@ class Engine(TensorFlow):
         if xla is None:
             raise SkippedError("functions compiled by XLA came with TensorFlow 1.12")
         found, place = self._run(
-            device, lambda: xla.compile(product, [self._feed(left), self._feed(right)])[0]
+            device,
+            lambda: xla.compile(
+                self.product_with_exponential, [self._feed(left), self._feed(right)]
+            )[0],
         )
         return found.tolist(), place
 

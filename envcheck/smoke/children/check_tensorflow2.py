@@ -99,13 +99,10 @@ class Engine(TensorFlow):
         """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
         tf = self._tf
 
-        def product(left: Any, right: Any) -> Any:
-            return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
-
         try:
-            function = tf.function(product, jit_compile=True)
+            function = tf.function(self.product_with_exponential, jit_compile=True)
         except TypeError:  # before TensorFlow 2.5
-            function = tf.function(product, experimental_compile=True)
+            function = tf.function(self.product_with_exponential, experimental_compile=True)
         with self._on(device):
             found = function(tf.constant(left), tf.constant(right))
         return found.numpy().tolist(), place_of(found)

@@ -68,31 +68,30 @@ class Step:
 
     def judge(self, found: Any, wanted: Any, ran_on: str) -> None:
         """Say whether numbers are the right ones and were made on the device this step is about."""
-        self.ran_on = ran_on
+        wrong = ""
         if found != wanted:
-            self.failed("gave %s instead of %s" % (shortened(found), shortened(wanted)))
-        elif ran_on != self.device:
-            self.failed(
-                "was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement"
-            )
-        else:
-            self.passed("gave %s on %s" % (shortened(found), ran_on))
+            wrong = "gave %s instead of %s" % (shortened(found), shortened(wanted))
+        self._judge_place(wrong, "gave %s on %s" % (shortened(found), ran_on), ran_on)
 
     def within(self, error: float, allowed: float, ran_on: str) -> None:
         """Say whether the largest error is one that this precision may have."""
-        self.ran_on = ran_on
+        sizes = "%.2g of the typical number, allowed are %.2g" % (error, allowed)
+        wrong = ""
         if not error <= allowed:  # a NaN is no small error
-            self.failed(
-                "is wrong by %.2g of the typical number, allowed are %.2g" % (error, allowed)
-            )
+            wrong = "is wrong by " + sizes
+        self._judge_place(wrong, "largest error " + sizes, ran_on)
+
+    def _judge_place(self, wrong: str, right: str, ran_on: str) -> None:
+        """Say what is wrong with the numbers, or with the device that made them, or neither."""
+        self.ran_on = ran_on
+        if wrong:
+            self.failed(wrong)
         elif ran_on != self.device:
             self.failed(
                 "was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement"
             )
         else:
-            self.passed(
-                "largest error %.2g of the typical number, allowed are %.2g" % (error, allowed)
-            )
+            self.passed(right)
 
     def skipped(self, message: str) -> None:
         """Say why this check was not made."""
