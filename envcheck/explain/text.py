@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from envcheck.explain.frame import is_exception, is_remark
+from envcheck.host.documents import parse_object
 from envcheck.model import dataclass, hide_secrets
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
@@ -372,12 +372,9 @@ def _unwrap_json(text: str) -> str:
     """Take a message out of the JSON object of Docker and structured loggers."""
     if not (text.startswith("{") and text.endswith("}")):
         return text
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    document = parse_object(text)
     for key in ("log", "message", "msg", "MESSAGE", "textPayload"):
-        message = document.get(key) if isinstance(document, dict) else None
+        message = document.get(key)
         if isinstance(message, str) and message.strip():
             return message.strip()
     return text

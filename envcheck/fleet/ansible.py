@@ -22,6 +22,7 @@ from envcheck.fleet.results import (
     classify_failure,
     find_answer,
 )
+from envcheck.host.documents import parse_object
 from envcheck.host.prerequisites import find_installed_program
 from envcheck.host.process import run_lines
 from envcheck.host.system import kill_processes_with_variable
@@ -143,10 +144,10 @@ class _Events:
 
     def handle(self, line: str) -> None:
         """Handle one line of Ansible's output."""
+        event: dict[str, Any] = {}
         if line.startswith(self.mark):
-            event = _parse_event(line[len(self.mark) :])
-        else:
-            event = {}
+            # empty where a worker of Ansible printed into the line: its host is broken at the end
+            event = parse_object(line[len(self.mark) :])
         if event.get("kind") == "hosts":
             self._pending = dict.fromkeys(event["hosts"])
             self._has_hosts = bool(self._pending)
@@ -167,14 +168,6 @@ class _Events:
         for host in self._pending:
             failure = Failure(BROKEN, f"Ansible ended before this host answered. {text[:500]}")
             self._listener.on_result(HostResult(host, failure))
-
-
-def _parse_event(text: str) -> dict[str, Any]:
-    try:
-        event = json.loads(text)
-    except ValueError:  # a worker of Ansible printed into the line: its host is broken at the end
-        return {}
-    return event if isinstance(event, dict) else {}
 
 
 def _parse_answer(event: dict[str, Any]) -> Snapshot | Failure:

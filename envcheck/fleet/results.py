@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from envcheck.fleet.collector import MARK
+from envcheck.host.documents import parse_object
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.process import map_in_processes
 from envcheck.model import (
@@ -177,14 +178,8 @@ def hash_facts(data: bytes) -> bytes:
     Return b"" where there is none.
     """
     head, _, facts = data.partition(_FACTS)
-    try:
-        document = json.loads(head + _FACTS + b": null}")
-    except (ValueError, RecursionError):
-        return b""
-    if not (
-        isinstance(document, dict)
-        and all(isinstance(document.pop(name, None), str) for name in ("host", "taken_at"))
-    ):
+    document = parse_object(head + _FACTS + b": null}")
+    if not all(isinstance(document.pop(name, None), str) for name in ("host", "taken_at")):
         return b""
     numbers: dict[bytes, bytes] = {}
     plain = _DEVICE_ID.sub(

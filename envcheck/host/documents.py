@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, Dict, List
+
+
+def parse_object(text: str | bytes) -> Dict[str, Any]:
+    """Read a JSON object; an empty one stands for every other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def parse_toml(text: str) -> Dict[str, Any]:

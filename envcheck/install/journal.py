@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from envcheck.host.documents import parse_object
 from envcheck.host.file_changes import append_durably
 from envcheck.install.places import Place
 
@@ -83,15 +84,7 @@ def _parse_lines(text: str) -> list[Line]:
     {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0} {"event": "step",
     "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
     """
-    found: list[Line] = []
-    for line in text.split("\n"):
-        try:
-            told = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(told, dict) and _is_whole(told):
-            found.append(told)
-    return found
+    return [told for told in map(parse_object, text.split("\n")) if _is_whole(told)]
 
 
 def _is_whole(told: Line) -> bool:

@@ -12,7 +12,6 @@ from envcheck.host.data_files import read_data
 from envcheck.matrix.built_in import (
     EVIDENCE,
     SCHEMA_ID,
-    SECTIONS,
     TABLES,
     open_built_in,
     read_whole,
@@ -40,7 +39,7 @@ def load_matrix(path: str | None = None) -> Matrix:
     if path is not None:
         return Matrix(load_document(path), "of --matrix", renewal)
     built_in = open_built_in()
-    stored = open_stored(SCHEMA_ID, SECTIONS, lambda: str(built_in["checked"]))
+    stored = open_stored(lambda: str(built_in["checked"]))
     return Matrix(
         built_in if stored is None else stored,
         "built in" if stored is None else "by matrix update",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
+from envcheck.matrix.built_in import SCHEMA_ID, SECTIONS
 from envcheck.model import dataclass, decode
 
 OFF = "ENVCHECK_BUILT_IN_MATRIX"  # "1": use no stored data
@@ -73,9 +74,7 @@ def read_stored() -> Stored:
         return Stored()
 
 
-def open_stored(
-    schema: str, sections: Collection[str], find_built_in_day: Callable[[], str]
-) -> dict[str, Any] | None:
+def open_stored(find_built_in_day: Callable[[], str]) -> dict[str, Any] | None:
     """Open the stored document if it is whole, newer and of this program's form, or None."""
     used = read_stored().used
     if used is None or used.checked <= find_built_in_day():
@@ -91,5 +90,5 @@ def open_stored(
         return None
     document: dict[str, Any] = json.loads(content)
     # else of another release
-    is_known = document["schema"] == schema and document.keys() == set(sections)
+    is_known = document["schema"] == SCHEMA_ID and document.keys() == set(SECTIONS)
     return document if is_known else None

@@ -22,7 +22,6 @@ from envcheck.host.file_changes import FileLockedError, lock_file, write_atomica
 from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
 from envcheck.matrix.bounds import check_bounds
-from envcheck.matrix.built_in import SCHEMA_ID, SECTIONS
 from envcheck.matrix.load import (
     OWN_FILE,
     MatrixError,
@@ -301,9 +300,7 @@ def load_built_in() -> Document:
 
 
 def _open_in_use() -> Document:
-    return (
-        open_stored(SCHEMA_ID, SECTIONS, lambda: str(load_built_in()["checked"])) or load_built_in()
-    )
+    return open_stored(lambda: str(load_built_in()["checked"])) or load_built_in()
 
 
 _PATIENCE = 20.0  # seconds for another update to end

@@ -8,7 +8,6 @@ packages of the user lie there.
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import tempfile
@@ -17,6 +16,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from envcheck.frameworks import companions, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
+from envcheck.host.documents import parse_object
 from envcheck.host.files import find_trust_problem, read_as_fact, read_file
 from envcheck.host.limits import (
     MEMORY,
@@ -261,7 +261,7 @@ def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -
         return replace(test, reason=reasons[ended.ended], **took)
     if ended.ended == NOT_STARTED:
         return replace(test, outcome=FAILED, printed=ended.detail)
-    answer = _parse_report(ended.report)
+    answer = parse_object(ended.report)
     if "seconds" in answer:
         return replace(test, outcome=PASSED, **took)
     name = ended.signal
@@ -316,14 +316,6 @@ def _is_altered(location: str, inside: str) -> bool:
             if listed:
                 return listed[1] != own
     return False
-
-
-def _parse_report(text: str) -> Mapping[str, object]:
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
 
 
 def _find_outside(printed: str) -> str:

@@ -38,9 +38,9 @@ of this: a script says `with report.step("matmul", "GPU:0") as step: ...; step.p
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from envcheck.host.documents import list_in, parse_object
 from envcheck.model import Finding, dataclass
 
 PASSED = "passed"
@@ -136,13 +136,8 @@ def parse_events(text: str) -> ScriptEvents:
 
 
 def _read_event(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(found, dict) and isinstance(found.get("event"), str):
-        return found
-    return None
+    found = parse_object(line)
+    return found if isinstance(found.get("event"), str) else None
 
 
 def _read_result(event: dict[str, Any]) -> Result:
@@ -167,10 +162,7 @@ def _measure(event: dict[str, Any]) -> Measure:
 
 
 def _read_listing(event: dict[str, Any]) -> Listing:
-    devices = event.get("devices")
-    return Listing(
-        str(event.get("way", "")), tuple(map(str, devices)) if isinstance(devices, list) else ()
-    )
+    return Listing(str(event.get("way", "")), tuple(map(str, list_in(event, "devices"))))
 
 
 def _read_number(value: object) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from envcheck.host.documents import parse_object
 from envcheck.host.files import read_as_fact, read_file
 from envcheck.host.limits import (
     EXITED,
@@ -438,11 +438,8 @@ def _ensure_folder(folder: str) -> str:
 
 
 def _notify(job: Job, line: str, heard: OnStep) -> None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return
-    if isinstance(event, dict) and event.get("event") == "step":
+    event = parse_object(line)
+    if event.get("event") == "step":
         heard(job, str(event.get("check", "")), str(event.get("device", "")))
 
 

@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from envcheck.host.documents import parse_object
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.binaries import read_binary
@@ -300,18 +301,10 @@ class DeepReader:
 
     def _read_cache(self, framework: str, wheel: Wheel) -> Binaries | None:
         """Return what the cache has of a wheel; None for nothing or a broken file."""
-        found: Any = None
-        with suppress(OSError, ValueError):
+        found: Binaries = {}
+        with suppress(OSError):
             if self.cache:
-                found = json.loads(
-                    (self.cache / f"{name_cached(framework, wheel)}.json").read_text(
-                        encoding="utf-8"
-                    )
-                )
-        if (
-            not isinstance(found, dict)
-            or found.get("sha256") != wheel.sha256
-            or not isinstance(found.get("read"), dict)
-        ):
-            return None
-        return found
+                path = self.cache / f"{name_cached(framework, wheel)}.json"
+                found = parse_object(path.read_bytes())
+        is_whole = isinstance(found.get("read"), dict)
+        return found if is_whole and found.get("sha256") == wheel.sha256 else None
