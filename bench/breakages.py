@@ -41,6 +41,7 @@ class Base:
     extras: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()  # distributions that own the same module
     sources: bool = False  # some of its dependencies are published as sources only
+    system: bool = False  # the packages are those of the Python below, shown to an empty environment
 
 
 VISION = ("torch", "torchvision")
@@ -138,6 +139,14 @@ BASES = (
         ("jax", "jaxlib"),
     ),
     Base(
+        "jax-system",
+        "3.11",
+        ("jax==0.6.2", "flax==0.11.2", "optax==0.2.8"),
+        ("jax",),
+        ("jax", "jaxlib"),
+        system=True,
+    ),
+    Base(
         "tf-2.18-hub",
         "3.11",
         ("tensorflow==2.18.1", "tensorflow-hub==0.16.1", "tf-keras==2.18.0"),
@@ -178,6 +187,7 @@ class Breakage:
     names: tuple[str, ...] = ()
     is_mendable: bool = True
     imports: tuple[str, ...] = ()  # beside those of the base
+    is_companion: bool = False  # a package on top is broken: a warning that names it is enough
 
     @property
     def id(self) -> str:
@@ -256,6 +266,8 @@ PAIRS = {
         "tf-keras==2.18.0 tensorflow-hub==0.16.1 tensorflow_hub",
         "tensorflow-io-gcs-filesystem==0.37.1 tensorflow-io==0.37.1 tensorflow_io",
     ),
+    "jax-0.6-flax": ("namex h5py optree packaging keras==3.15.1 keras",),
+    "torch-2.8-lightning": ("namex h5py optree absl-py keras==3.15.1 keras",),
     "onnxruntime": (
         "pyyaml ctranslate2==4.8.5 ctranslate2",
         "cuda-pathfinder cupy-cuda12x==14.2.0 cupy",
@@ -298,6 +310,9 @@ VARIABLES = {
         ("PYTHONNOUSERSITE", "1"),
         ("PYTHONMALLOC", "bogus"),
         ("PYTHONUTF8", "2"),
+        ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONSAFEPATH", "1"),
+        ("LD_PRELOAD", "/nonexistent/libjemalloc.so.2"),
     ),
     "jax": (
         ("JAX_PLATFORMS", "cuda"),
@@ -404,7 +419,7 @@ class Installed:
     @property
     def python(self) -> Path:
         """Return its interpreter."""
-        return self.site.parents[2] / "bin" / "python"
+        return self.site.parents[2] / "bin" / "python3"
 
     def version(self, name: str) -> str:
         """Return the installed release of a distribution."""
@@ -431,6 +446,21 @@ class Installed:
                 found.setdefault(canonicalize_name(requirement.name), requirement)
         return [found[name] for name in sorted(found) if name in self.distributions]
 
+    def requirements_of(self, name: str) -> list[str]:
+        """Name what a distribution requires here."""
+        return [canonicalize_name(item.name) for item in self._requirements_of(name)]
+
+    def companions(self) -> list[tuple[str, str]]:
+        """List what requires a root, or is named with it, each with the module to import."""
+        found = []
+        for name in sorted(set(self.distributions) - set(self.base.roots)):
+            is_named = any(item.startswith(f"{name}==") for item in self.base.requirements)
+            if is_named or set(self.requirements_of(name)) & set(self.base.roots):
+                tops = [Path(path).parts for path in self.files(name)]
+                modules = [parts[0] for parts in tops if parts[1:] == ("__init__.py",)]
+                found.extend((name, module) for module in modules[:1])
+        return found
+
     def _requirements_of(self, root: str) -> Iterator[Requirement]:
         here = {name: str(value) for name, value in default_environment().items()}
         context = {
@@ -455,7 +485,7 @@ import json, os, sys
 before = set(sys.modules)
 for name in NAMES: __import__(name)
 import sysconfig
-library, site = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]
+library, site = sysconfig.get_paths()["stdlib"], SITE
 files = {}
 for name in set(sys.modules) - before:
     path = getattr(sys.modules[name], "__file__", None) or ""
@@ -471,7 +501,8 @@ print(json.dumps({"modules": modules, "standard": standard, "libraries": librari
 
 def read_installed(base: Base, folder: Path, loaded: dict[str, list[str]]) -> Installed:
     """Read what a base holds from its metadata."""
-    site = folder / "lib" / f"python{base.python}" / "site-packages"
+    site = folder / ("python" if base.system else "") / "lib" / f"python{base.python}"
+    site /= "site-packages"
     found = importlib.metadata.distributions(path=[str(site)])
     return Installed(
         base, site, {canonicalize_name(item.metadata["Name"]): item for item in found}, loaded
@@ -480,7 +511,8 @@ def read_installed(base: Base, folder: Path, loaded: dict[str, list[str]]) -> In
 
 def observe(base: Base, folder: Path) -> Installed:
     """Read what a base holds, and what its import loads."""
-    code = OBSERVE.replace("NAMES", repr(base.imports))
+    site = read_installed(base, folder, {}).site
+    code = OBSERVE.replace("NAMES", repr(base.imports)).replace("SITE", repr(str(site)))
     argv = [str(folder / "bin" / "python"), "-B", "-c", code]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
     return read_installed(base, folder, json.loads(done.stdout.splitlines()[-1]))
@@ -501,7 +533,8 @@ class Generator:
         kinds = (
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
             self._library_paths, self._other_majors, self._pairs, self._contents, self._metadata, self._starts,
-            self._variables, self._interpreters, self._orders, self._foreign_builds,
+            self._variables, self._interpreters, self._orders, self._foreign_builds, self._companions,
+            self._releases, self._started, self._half_done, self._leftovers,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -679,6 +712,108 @@ class Generator:
                     (Step("uninstall", name), Step("foreign", f"{other} {release}")),
                     causes=(*DAMAGED, *LINKING, "import-failed", "numpy-abi", "env-mixed"), names=(name,),
                 )  # fmt: skip
+
+    def _companions(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Break a package on top of the framework: a requirement of it, then a module of it."""
+        owners = held.companions()
+        for kind in ("requirement", "file"):
+            if not owners:
+                return
+            name, module = dice.choice(owners)
+            if kind == "requirement":
+                needed = set(held.requirements_of(name)) & set(held.distributions)
+                if not needed - set(held.base.roots):
+                    continue
+                victim = dice.choice(sorted(needed - set(held.base.roots)))
+                here = held.version(victim)
+                published = self._published(victim, held.base.python)
+                others = [each for each in published if each != here]
+                steps = (Step("uninstall", victim),)
+                what = f"{victim} {here}, which {name} requires, is removed"
+                if others and dice.random() < 0.6:
+                    other = dice.choice(others)
+                    steps = (Step("install", f"{victim}=={other}"),)
+                    what = f"{victim} {here}, which {name} requires, is moved to {other}"
+                names: tuple[str, ...] = (victim, name)
+            else:
+                own = [path for path in held.files(name) if path.endswith(".py")]
+                path = dice.choice([path for path in own if not TESTS.search(path)])
+                way = dice.choice(("delete", "truncate", "zeros"))
+                steps = (Step(way, f"{path} {path}" if way == "zeros" else path),)
+                what, names = f"{way} {path} of {name}", (name, path)
+            yield Breakage(
+                held.base.name, f"companion-{kind}", 0, what, steps, names=names, imports=(module,), is_companion=True,
+                causes=(*DAMAGED, *requirement_causes(names[0]), "import-failed"),
+            )  # fmt: skip
+
+    def _releases(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Install any other release of anything that the import loads, whatever is required."""
+        loaded = [name for name in sorted(held.distributions) if held.loaded_of(name)]
+        for kind, is_up in (("release-down", False), ("release-up", True)):
+            for name in dice.sample(loaded, len(loaded)):
+                here = Version(held.version(name))
+                releases = map(_version, self._published(name, held.base.python))
+                others = [each for each in releases if each and each != here]
+                others = [each for each in others if (each > here) is is_up]
+                if others:
+                    other = dice.choice(others)
+                    yield Breakage(
+                        held.base.name, kind, 0, f"{name} {here} is moved to {other}",
+                        (Step("install", f"{name}=={other}"),), causes=(*requirement_causes(name), "import-failed"),
+                        names=(name, *held.loaded_of(name)),
+                    )  # fmt: skip
+                    break
+
+    def _started(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Let a .pth file take a module away, or compute the folder that it puts in front."""
+        tops = {Path(path).parts[0].removesuffix(".py") for path in held.loaded["modules"]}
+        module = dice.choice(sorted(tops | set(held.loaded["standard"])))
+        way = dice.choice(("sys.modules[{!r}] = None", "sys.modules[{!r}] = type(sys)({!r})"))
+        code = f"import sys; {way.format(module, module)}"
+        yield Breakage(
+            held.base.name, "start-module", 0, f"a .pth file runs: {code}", (Step("start-pth", code),),
+            causes=("import-failed", "env-mixed", "local-module-shadowing"), names=(module, "at-start.pth"),
+            is_mendable=False,
+        )  # fmt: skip
+        movable = [name for name in sorted(held.distributions) if held.loaded_of(name)]
+        movable = [name for name in movable if len(self._published(name, held.base.python)) > 1]
+        name = dice.choice(movable)
+        here = held.version(name)
+        other = dice.choice(
+            [each for each in self._published(name, held.base.python) if each != here][:12]
+        )
+        yield Breakage(
+            held.base.name, "path-computed", 0, f"a .pth computes a folder with {name} {other}, in front of {here}",
+            (Step("front-computed", f"{name}=={other}"),),
+            causes=("import-failed", "env-mixed", "local-module-shadowing"),
+            names=(name, "in-front.pth", *held.loaded_of(name)), is_mendable=False,
+        )  # fmt: skip
+
+    def _half_done(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Leave what pip leaves when it is killed while it uninstalls: folders renamed with a tilde (composed)."""
+        name = dice.choice([each for each in sorted(held.distributions) if held.loaded_of(each)])
+        extent = dice.choice(("modules", "all"))
+        yield Breakage(
+            held.base.name, "tool-uninstall", 0, f"pip was killed while it removed {name} ({extent} renamed)",
+            (Step("stash", f"{extent} {name}"),), causes=(*INTERRUPTED, *DAMAGED, *REQUIREMENT, "import-failed"),
+            names=(name, *held.loaded_of(name)),
+        )  # fmt: skip
+
+    def _leftovers(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Leave a compiled module of another machine, or the metadata of an older release, beside what is right."""
+        built = [path for path in held.loaded["libraries"] if ".cpython-" in path]
+        path = dice.choice(built)
+        leftover = path.replace("x86_64", "aarch64")
+        name = dice.choice([each for each in sorted(held.distributions) if held.loaded_of(each)])
+        older = dice.choice(("0.0.1", "1.0.0"))
+        for kind, step in (
+            ("file-extra", Step("extra", f"{path} {leftover}")),
+            ("metadata-second", Step("second", f"{name} {older}")),
+        ):
+            yield Breakage(
+                held.base.name, kind, 0, f"{kind}: {step.subject}", (step,), names=(path, leftover, name),
+                causes=(*DAMAGED, "import-failed", "framework-duplicate-dists"),
+            )  # fmt: skip
 
     def _file(self, held: Installed, dice: random.Random, stratum: str) -> tuple[str, str]:
         """Choose a distribution of the framework or its direct requirements, then a file of it."""

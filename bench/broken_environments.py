@@ -3,7 +3,7 @@
     python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only
     PATTERN] [--limit N]
         [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--no-import]
-        [--peers] [--json FILE] [--list]
+        [--static] [--peers] [--json FILE] [--list]
 
 The bases are built once into a folder, with uv; a base that the index does not have is listed as
 unavailable. A case is a copy of a base by hard links (files are replaced, never written in place),
@@ -157,6 +157,7 @@ class Options:
     envcheck: tuple[str, ...]
     peers: bool = False
     proves: bool = True
+    static: bool = False  # without imports too
 
     @property
     def uv(self) -> str:
@@ -216,19 +217,42 @@ def build(base: Base, options: Options) -> str:
         return f"no Python {base.python} here"
     shutil.rmtree(folder, ignore_errors=True)
     options.bases.mkdir(parents=True, exist_ok=True)
-    if base.sources:  # with that Python's own pip: uv builds sources with a newer Python
+    if base.system:  # its packages lie in a Python of its own, below an empty environment
+        make_system(Path(python), folder)
+        create = []
+        install: Command = [*_uv_install(options, folder / "python"), "--break-system-packages"]
+    elif base.sources:  # with that Python's own pip: uv builds sources with a newer Python
         create = [python, "-m", "venv", base.name]
-        install: Command = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
+        install = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
     else:
         create = [options.uv, "venv", "-q", "--python", python, base.name]
         install = _uv_install(options, folder)
-    for argv in (create, [*install, *base.requirements]):
+    for argv in filter(None, (create, [*install, *base.requirements])):
         done = run(argv, options.bases, 1800)
         if done.returncode:
             shutil.rmtree(folder, ignore_errors=True)
             return _last_line(done.stderr)
     (folder / ".ready").touch()
     return ""
+
+
+def make_system(python: Path, folder: Path) -> None:
+    """Copy a Python without its packages by hard links, and make an environment that shows its packages."""
+    own = folder / "python"
+    folder.mkdir()
+    subprocess.run(["cp", "-al", python.resolve().parents[1], own], check=True)
+    for path in own.glob("lib/python3.*/site-packages/*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    program = own / "bin" / python.resolve().name
+    argv = [program, "-m", "venv", "--without-pip", "--system-site-packages", folder]
+    subprocess.run(argv, check=True)
+    for name in ("python", "python3", program.name):
+        link = folder / "bin" / name
+        link.unlink()
+        link.symlink_to(Path("..", "python", "bin", program.name))
 
 
 def _uv_install(options: Options, folder: Path) -> Command:
@@ -241,7 +265,7 @@ def _uv_install(options: Options, folder: Path) -> Command:
         "--only-binary",
         ":all:",
     ]
-    return [*argv, "--link-mode", "hardlink", "--python", folder / "bin" / "python"]
+    return [*argv, "--link-mode", "hardlink", "--python", folder / "bin" / "python3"]
 
 
 def inspect(base: Base, options: Options) -> Installed:
@@ -311,8 +335,9 @@ class Copy:
 
     @property
     def site(self) -> Path:
-        """Return its site-packages."""
-        return next(self.folder.glob("lib/python3.*/site-packages"))
+        """Return its site-packages, or those of the Python below that it shows."""
+        below = self.folder / "python" if (self.folder / "python").is_dir() else self.folder
+        return next(below.glob("lib/python3.*/site-packages"))
 
     def __enter__(self) -> Self:
         """Make the copy, and break it."""
@@ -365,10 +390,13 @@ class Copy:
                 item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject
             )
             shutil.rmtree(vars(kept)["_path"])
-        elif step.what == "start":
-            (self.site / "sitecustomize.py").write_text(step.subject + "\n")
-        elif step.what in {"lack", "start-other", "front", "foreign"}:
+        elif step.what in {"start", "start-pth"}:
+            name = "sitecustomize.py" if step.what == "start" else "at-start.pth"
+            (self.site / name).write_text(step.subject + "\n")
+        elif step.what in {"lack", "start-other", "front", "front-computed", "foreign"}:
             self._misplace(step)
+        elif step.what in {"stash", "extra", "second"}:
+            self._leave(step.what, *step.subject.split())
         elif step.what == "mark":
             (self.folder / ".envcheck-incomplete").touch()
         elif step.what == "interrupt":
@@ -385,14 +413,41 @@ class Copy:
             Path(self._own_interpreter(), "lib-dynload", step.subject).unlink()
         elif step.what == "start-other":
             self._start_other(step.subject)
-        elif step.what == "front":
+        elif step.what in {"front", "front-computed"}:
             folder = self.top / "front"
             code = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+            if step.what == "front-computed":
+                joined = f"os.path.join({str(self.top)!r}, *['front'])"
+                code = f"import os, sys; sys.path[:0] = [{joined}]\n"
             (self.site / "in-front.pth").write_text(code)
             self._install_into(folder, step.subject)
         else:
             python, requirement = step.subject.split()
             self._install_into(self.site, requirement, "--python-version", python)
+
+    def _leave(self, what: str, first: str, second: str) -> None:
+        """Leave what a tool that was killed, or an older installation, leaves behind."""
+        if what == "extra":
+            (self.site / second).write_bytes((self.site / first).read_bytes())
+            return
+        name = second if what == "stash" else first
+        found = next(
+            item
+            for item in importlib.metadata.distributions(path=[str(self.site)])
+            if canonicalize_name(item.metadata["Name"]) == canonicalize_name(name)
+        )
+        own = Path(vars(found)["_path"])
+        if what == "second":
+            older = own.with_name(f"{own.name.split('-')[0]}-{second}.dist-info")
+            older.mkdir()
+            text = re.sub(r"(?m)^Version: .*", f"Version: {second}", (own / "METADATA").read_text())
+            (older / "METADATA").write_text(text)
+            return
+        tops = {path.parts[0] for path in found.files or () if path.parts[0] != ".."}
+        for top in sorted(tops):
+            path = self.site / top
+            if path.exists() and (path != own or first == "all"):
+                path.rename(path.with_name(f"~{top[1:]}"))
 
     def _own_interpreter(self) -> Path:
         """Give the copy an interpreter of its own, by hard links; return its standard library."""
@@ -558,6 +613,11 @@ def ask_doctor(
         "verdict": report["verdict"],
         "exit": done.returncode,
         "errors": errors,
+        "noticed": any(
+            finding["id"] in causes and is_named(json.dumps(finding), names)
+            for finding in report["findings"]
+            if finding["severity"] != "note" and names
+        ),
         "seconds": seconds,
     }
     told["steps"] = [
@@ -673,6 +733,9 @@ class Bench:
                 )
                 row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
                 row["seconds"] = round(time.monotonic() - begun, 1)
+                if self.options.static:
+                    by_files = dataclasses.replace(self.options, proves=False)
+                    row["static"] = ask_doctor(copy, by_files, breakage.names, breakage.causes)
                 if self.options.peers:
                     row["named by"] = self._peers(copy, breakage, row["import"]["line"])
                 if with_fix:
@@ -834,7 +897,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
     done = [row for row in rows if "not done" not in row]
     broken = [row for row in done if row["kind"] != "healthy"]
     dead = [row for row in broken if row["import"]["outcome"] == DIES]
-    said = [row for row in dead if is_incompatible(row)]
+    said = [row for row in dead if is_said(row)]
     fixed = [row for row in dead if row["is_mendable"] and "fix" in row]
     asked = [row for row in dead if "named by" in row]
     tools = sorted({name for row in asked for name in row["named by"]})
@@ -877,6 +940,11 @@ def is_alarm_of_healthy(row: dict[str, Any]) -> bool:
 def is_incompatible(row: dict[str, Any]) -> bool:
     """Tell whether the doctor called a case incompatible."""
     return bool(row["doctor"]["verdict"] == "incompatible" and row["doctor"]["exit"] == 1)
+
+
+def is_said(row: dict[str, Any]) -> bool:
+    """Return whether the death is in the answer: for a package on top a warning that names it is enough."""
+    return is_incompatible(row) or bool(row["is_companion"] and row["doctor"].get("noticed"))
 
 
 GOALS = (("dies and said so", 95), ("right cause first", 90), ("fix mends", 90))
@@ -981,6 +1049,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--no-import", action="store_true", help="let the doctor judge by files alone"
     )
+    parser.add_argument("--static", action="store_true", help="ask it without imports too")
     parser.add_argument("--peers", action="store_true", help="ask the other tools too")
     parser.add_argument("--list", action="store_true", help="print the cases, and do none")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
@@ -991,7 +1060,10 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """Read the arguments and measure."""
     asked = parse_arguments()
-    options = Options(asked.bases.resolve(), (asked.envcheck,), asked.peers, not asked.no_import)
+    proves = not asked.no_import
+    options = Options(
+        asked.bases.resolve(), (asked.envcheck,), asked.peers, proves, static=asked.static
+    )
     results = asked.results or options.bases / f".results-{asked.seed}.jsonl"
     bases = [base for base in BASES if not asked.base or base.name in asked.base]
     cases, failed = list_cases(options, asked.seed, bases)
@@ -1026,6 +1098,10 @@ def main() -> int:
     print_table(own)
     summary = summarize(own)
     met = print_summary(summary, failed, own)
+    if asked.static:
+        print("\nWithout imports:")
+        by_files = [{**row, "doctor": row["static"]} for row in own if "static" in row]
+        print_summary(summarize(by_files), failed, by_files)
     if asked.json:
         asked.json.write_text(
             json.dumps({"summary": summary, "unavailable": failed, "cases": own}, indent=1)

@@ -12,9 +12,9 @@ import os
 import re
 import tempfile
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
-from envcheck.frameworks import companions, framework_of, identity
+from envcheck.frameworks import companions, framework_names, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
 from envcheck.host.documents import parse_object
 from envcheck.host.files import find_trust_problem, read_as_fact, read_file
@@ -154,22 +154,59 @@ def list_imports(python: PythonFacts) -> Iterator[Tuple[Distribution, Tuple[str,
         if name and name not in seen:  # its metadata is lost; whether its code is, the import tells
             seen.add(name)
             yield Distribution(left.distribution, left.release), (f"{name}:",)
-    others = [
-        item for item in installed.values() if not framework_of(item.name) and _is_on_top(item)
-    ]
     # those with compiled code first
-    for item in sorted(others, key=lambda item: item.name not in companions()):
+    for item in sorted(_list_on_top(installed), key=lambda item: item.name not in companions()):
         yield item, choose_modules(item)
 
 
-def _is_on_top(item: Distribution) -> bool:
-    """Return whether a distribution is on top of a framework, or plainly requires one."""
-    if item.name in companions():
-        return True
-    needs = (
-        find_requirement(text) for text in item.requires if "extra" not in text.partition(";")[2]
-    )
-    return any(need is not None and framework_of(need.name) for need in needs)
+def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
+    """List what imports a framework, whatever it requires on the way: TensorFlow Hub, tf-keras.
+
+    Beside what requires one, what a person installed for one: nothing requires it, and an extra of
+    it names a framework.
+    """
+    plain = {name: _name_needs(item, by_extra=False) for name, item in installed.items()}
+    leaves = set(installed).difference(*plain.values())
+    on_top = {*companions(), *_list_choosing(installed.values())}
+    for name in leaves:
+        if any(map(framework_of, _name_needs(installed[name], by_extra=True))):
+            on_top.add(name)
+    size = 0
+    while size != len(on_top):
+        size = len(on_top)
+        for name, needs in plain.items():
+            if needs & on_top or any(map(framework_of, needs)):
+                on_top.add(name)
+    return [item for name, item in installed.items() if name in on_top and not framework_of(name)]
+
+
+def _name_needs(item: Distribution, *, by_extra: bool) -> Set[str]:
+    """Name what a distribution requires, plainly or by an extra."""
+    texts = (text for text in item.requires if ("extra" in text.partition(";")[2]) is by_extra)
+    return {need.name for need in map(find_requirement, texts) if need is not None}
+
+
+def _list_choosing(items: Collection[Distribution]) -> Iterator[str]:
+    """Name the distributions that have a part for each of several frameworks, as Keras 3 does.
+
+    They require none of them, and import the one that a variable or a configuration names. SciPy
+    has code for two, which it does not import.
+    """
+    part = re.compile(rf"/({'|'.join(framework_names())})/__init__\.py,")
+    names = {item.name for item in items}
+    for location in dict.fromkeys(item.location for item in items if item.location):
+        for name, text in _read_records(expand_path(location)):
+            if name in names and len(set(part.findall(text))) > 2:
+                yield name
+
+
+def _read_records(location: str) -> Iterator[Tuple[str, str]]:
+    """Yield the name of each distribution of a folder, with its RECORD."""
+    for entry in os.listdir(location) if os.path.isdir(location) else ():
+        record = os.path.join(location, entry, "RECORD")
+        if entry.endswith(".dist-info") and os.path.isfile(record):
+            content = read_as_fact(record, lambda: read_file(record, _LOG_LIMIT)).value or b""  # noqa: B023 - called now
+            yield canonical_name(entry.partition("-")[0]), content.decode("utf-8", "replace")
 
 
 _NO_CODE = re.compile(r"_|tests?$|docs?$|examples?$|benchmarks?$|scripts?$|tools$")
@@ -303,19 +340,10 @@ def _is_altered(location: str, inside: str) -> bool:
     ).value
     if content is None:
         return False
-    own = hash_content(content)
-    for name in os.listdir(location):
-        record = os.path.join(location, name, "RECORD")
-        if name.endswith(".dist-info") and os.path.isfile(record):
-            text = read_as_fact(record, lambda: read_file(record, _LOG_LIMIT)).value or b""  # noqa: B023 - called now
-            listed = re.search(
-                rf"^{re.escape(inside)},sha256=([\w-]+),",
-                text.decode("utf-8", "replace"),
-                re.MULTILINE,
-            )
-            if listed:
-                return listed[1] != own
-    return False
+    listed = re.compile(rf"^{re.escape(inside)},sha256=([\w-]+),", re.MULTILINE)
+    hashes = (listed.search(text) for _, text in _read_records(location))
+    found = next(filter(None, hashes), None)
+    return found is not None and found[1] != hash_content(content)
 
 
 def _find_outside(printed: str) -> str:

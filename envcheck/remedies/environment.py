@@ -81,13 +81,15 @@ def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
 
 
 @writes(ChangeVariable)
-def change_variable(_: Situation, fix: ChangeVariable) -> Remedy:
-    """Unset it in the program's shell, and show where it is set."""
-    steps = (UnsetVariable(fix.name, _PROGRAM_SHELL), find_setting(fix.name))
+def change_variable(situation: Situation, fix: ChangeVariable) -> Remedy:
+    """Unset it in the program's shell, and show where it is set; set one that is not."""
     other = Alternative(f"Set it to a value that is understood: {fix.grammar}.")
     if fix.value:
         setting = SetVariables(((fix.name, fix.value),), _PROGRAM_SHELL)
         other = Alternative(f"Set it to {fix.value}.", (setting,))
+        if fix.name not in situation.context.environment:
+            return Remedy(f"Set {fix.name} to {fix.value}.", (setting,))
+    steps = (UnsetVariable(fix.name, _PROGRAM_SHELL), find_setting(fix.name))
     return Remedy(f"Unset {fix.name}.", steps, (other,) if fix.value or fix.grammar else ())
 
 

@@ -209,6 +209,7 @@ def pin_findings(
             and any(each.message.startswith(f"{item.owner.name} ") for each in reported)
         )
         and not is_proven(context, item.owner.name, item.name)
+        and not _is_harmless(context, item)
     ]
     missing: dict[str, list[Violation]] = {}
     lost: dict[str, Violation] = {}
@@ -231,6 +232,18 @@ def pin_findings(
         if _loads_wheels(context, group)
     ]
     yield from sorted(findings, key=lambda finding: finding.severity != ERROR)
+
+
+_BUILDERS = ("setuptools", "wheel")
+
+
+def _is_harmless(context: Context, item: Violation) -> bool:
+    """Return whether an old release of what builds packages is all: what is installed is built."""
+    if item.name not in _BUILDERS or item.found is None or _known_break(context, item, item.found):
+        return False
+    bounds = clauses(item.specifier.replace(" ", ""))
+    missed = [each for each in bounds if not _is_met(item.found.version, each.operator + each.version)]
+    return bool(missed) and all(each.operator in (">=", ">") for each in missed)
 
 
 def breaks_framework(context: Context) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 
 from envcheck.frameworks import framework_of
+from envcheck.host.known_variables import load_known_variables
 from envcheck.model import (
     ERROR,
     FAILED,
@@ -32,7 +33,7 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.model.fixes.environment import ReinstallFiles
+from envcheck.model.fixes.environment import ChangeVariable, ReinstallFiles
 from envcheck.model.requirements import name_of
 from envcheck.model.text import read_tracebacks
 from envcheck.rules.catalogue import catalogue
@@ -41,6 +42,7 @@ from envcheck.rules.installed_files import DEATH
 from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.python import describe_lost_modules, find_lost_modules
 
+_VARIABLE = "environment-variable"
 _LONGEST = 300  # characters of an exception in a sentence
 
 
@@ -114,7 +116,10 @@ def _list_deaths(
         owner = _owner_of(context, test.altered[0]) if test.altered else None
         lost = {lost[1] for _, words in _read_chain(test) if (lost := _NO_MODULE.search(words))}
         own = find_lost_modules(context, lost)
-        if own:
+        choice = _describe_choice(context, test, lost)
+        if choice:
+            yield choice
+        elif own:
             yield _confirmed(context, describe_lost_modules(context, test.module, own), (test,))
         elif owner:
             yield _describe_altered(context, test, owner)
@@ -189,6 +194,25 @@ def _cure(context: Context, test: ImportTest) -> Fix:
         if owner and (lost or _UNREADABLE.search(words)):
             return ReinstallFiles((owner.pin,))
     return FollowRow(values=(("module", test.module),))
+
+
+def _describe_choice(context: Context, test: ImportTest, lost: Container[str]) -> Finding | None:
+    """Say that a package imports a missing framework, where a variable names one that is there."""
+    for row in load_known_variables().effects:
+        accepted = row.accepts.split("|") if row.package == test.distribution else []
+        missing = [name for name in accepted if name in lost]
+        fitting = [name for name in map(framework_of, context.distributions) if name in accepted]
+        if missing and any(fitting):
+            name, value = row.names[0], next(filter(None, fitting))
+            message = (
+                f"{label_of(test)} imports {missing[0]}, which is not installed: {name} or its"
+                " configuration chooses another framework."
+            )
+            cure, about = ChangeVariable(name, row.grammar, value), About(value, test.distribution)
+            severity = _severity(context, test)
+            found = Finding(_VARIABLE, INCOMPATIBLE, severity, message, cure=cure, about=about)
+            return _confirmed(context, found, (test,))
+    return None
 
 
 def _owner_of(context: Context, path: str) -> Distribution | None:

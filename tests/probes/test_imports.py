@@ -252,7 +252,7 @@ def test_a_framework_without_content_is_dead(site: Path, is_folder: bool) -> Non
 
 def test_what_requires_a_framework_is_imported_after_it(site: Path) -> None:
     write_package(site, "flax", "0.1", "import nowhere_y", "torch>=2")
-    write_package(site, "unrelated", "0.1", "import nowhere_z", "numpy")
+    write_package(site, "unrelated", "0.1", "import nowhere_z", "numpy", "optional")
     write_package(site, "optional", "0.1", "import nowhere_z", "torch; extra == 'torch'")
     write_package(site, "mpi4py", "4.0", "import nowhere_z", "torch")
     found = all_tried(site)
@@ -261,6 +261,27 @@ def test_what_requires_a_framework_is_imported_after_it(site: Path) -> None:
         "torch": PASSED, "flax": FAILED, "mpi4py": UNPROVEN,
     }  # fmt: skip
     assert found["mpi4py"].reason == "its import starts MPI"
+
+
+def test_what_imports_a_framework_by_a_detour_is_imported_too(site: Path, tmp_path: Path) -> None:
+    """A package on top of one, one that a person installed for an extra, one that chooses by a file."""
+    write_package(site, "tf-keras", "2.18", "", "torch")
+    write_package(site, "hub", "0.16", "import nowhere_h", "tf-keras>=2")
+    write_package(site, "transformers", "5.0", "", "torch; extra == 'torch'", "safetensors")
+    write_package(site, "safetensors", "0.8", "import nowhere_s", "torch; extra == 'torch'")
+    code = "import json, os; open(os.path.join(os.environ['KERAS_HOME'], 'keras.json'))"
+    write_package(site, "keras", "3.15", f"{code}\nopen('written', 'w')", "numpy")
+    parts = [f"keras/backend/{name}/__init__.py,," for name in ("jax", "tensorflow", "torch")]
+    (site / "keras-3.15.dist-info/RECORD").write_text("\n".join(parts))
+    settings = tmp_path / "home/.keras/keras.json"
+    settings.parent.mkdir()
+    settings.write_text('{"backend": "torch"}')
+    before = tree_hash(tmp_path / "home")
+    found = all_tried(site)
+    assert {name: test.outcome for name, test in found.items()} == {
+        "torch": PASSED, "tf-keras": PASSED, "hub": FAILED, "keras": PASSED, "transformers": PASSED,
+    }  # fmt: skip
+    assert tree_hash(tmp_path / "home") == before
 
 
 def test_without_time_left_nothing_is_begun(site: Path) -> None:

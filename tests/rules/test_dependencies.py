@@ -383,6 +383,22 @@ def test_tf_keras_of_another_minor() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("pin", "version", "warns"),
+    [
+        ("setuptools>=41", "40.8.0", False),
+        ("setuptools<80", "84.0.0", True),
+        ("wheel<1,>=0.23", "0.20", False),
+        ("six>=1.15", "1.10", True),
+    ],
+)
+def test_an_old_tool_that_nothing_installed_needs_is_no_warning(
+    pin: str, version: str, *, warns: bool
+) -> None:
+    there = tensorflow("2.18.1", (pin.split("<")[0].split(">")[0], version), requires=(pin,))
+    assert bool(found("dependency-conflict", there)) is warns
+
+
 def test_targets_are_told_what_to_install_with_them() -> None:
     report = findings(
         "protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0")

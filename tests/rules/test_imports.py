@@ -21,7 +21,7 @@ from envcheck.model import (
     Report,
     replace,
 )
-from envcheck.model.fixes.environment import ReinstallFiles
+from envcheck.model.fixes.environment import ChangeVariable, ReinstallFiles
 from envcheck.model.fixes.interpreter import InstallPython
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.imports import last_words, weigh_imports
@@ -126,6 +126,28 @@ def test_a_death_confirms_the_finding_that_names_what_the_traceback_names() -> N
         found[1].evidence[-1].shown
         == "torch 2.8.0: ImportError: numpy.core.multiarray failed to import"
     )
+
+
+@pytest.mark.parametrize(("installed", "value"), [("torch", "torch"), ("onnxruntime", "")])
+def test_what_chooses_a_framework_can_take_one_that_is_there(installed: str, value: str) -> None:
+    dead = tried(
+        "keras",
+        FAILED,
+        trace(f"{SITE}/keras/a.py", "ModuleNotFoundError: No module named 'tensorflow'"),
+    )
+    made = machine(dead)
+    items = (
+        Distribution(installed, "2.8.0", SITE, modules=(installed,)),
+        Distribution("keras", "3.15.1", SITE),
+    )
+    python = replace(made.facts.python, distributions=known(items))
+    found = weigh_imports(Context(replace(made.facts, python=python), made.matrix, made.target), [])
+    cures = [item.cure for item in found if item.id == "environment-variable"]
+    assert [(cure.name, cure.value) for cure in cures if isinstance(cure, ChangeVariable)] == (
+        [("KERAS_BACKEND", value)] if value else []
+    )
+    assert len(found) == 1
+    assert found[0].severity == WARNING
 
 
 def test_a_missing_module_is_the_requirement_that_is_not_met() -> None:
