@@ -41,7 +41,9 @@ class Base:
     extras: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()  # distributions that own the same module
     sources: bool = False  # some of its dependencies are published as sources only
-    system: bool = False  # the packages are those of the Python below, shown to an empty environment
+    system: bool = (
+        False  # the packages are those of the Python below, shown to an empty environment
+    )
 
 
 VISION = ("torch", "torchvision")
@@ -187,7 +189,6 @@ class Breakage:
     names: tuple[str, ...] = ()
     is_mendable: bool = True
     imports: tuple[str, ...] = ()  # beside those of the base
-    is_companion: bool = False  # a package on top is broken: a warning that names it is enough
 
     @property
     def id(self) -> str:
@@ -452,7 +453,7 @@ class Installed:
 
     def companions(self) -> list[tuple[str, str]]:
         """List what requires a root, or is named with it, each with the module to import."""
-        found = []
+        found: list[tuple[str, str]] = []
         for name in sorted(set(self.distributions) - set(self.base.roots)):
             is_named = any(item.startswith(f"{name}==") for item in self.base.requirements)
             if is_named or set(self.requirements_of(name)) & set(self.base.roots):
@@ -742,7 +743,7 @@ class Generator:
                 steps = (Step(way, f"{path} {path}" if way == "zeros" else path),)
                 what, names = f"{way} {path} of {name}", (name, path)
             yield Breakage(
-                held.base.name, f"companion-{kind}", 0, what, steps, names=names, imports=(module,), is_companion=True,
+                held.base.name, f"companion-{kind}", 0, what, steps, names=names, imports=(module,),
                 causes=(*DAMAGED, *requirement_causes(names[0]), "import-failed"),
             )  # fmt: skip
 

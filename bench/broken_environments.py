@@ -62,6 +62,8 @@ Done = subprocess.CompletedProcess[str]
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+FRAMEWORKS = ("tensorflow", "torch", "jax", "onnxruntime")
+STARTING = {"start": "sitecustomize.py", "start-pth": "at-start.pth"}
 DIES, LIMPS, WORKS = "dies", "limps", "works"
 PEERS = {"cuda-doctor": ("cuda-doctor==0.2.0", "cuda_doctor.cli", "diagnose"),
          "env-doctor": ("env-doctor==0.3.5", "env_doctor.cli", "check")}  # fmt: skip
@@ -143,10 +145,11 @@ assert float(jax.jit(jax.grad(lambda x: x * x))(3.0)) == 6
 
 @dataclass(frozen=True)
 class Judged:
-    """What the real import did: dies, limps or works, and the last line that it printed."""
+    """What the real import did: dies, limps or works, the last line that it printed, what died."""
 
     outcome: str
     line: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -219,7 +222,7 @@ def build(base: Base, options: Options) -> str:
     options.bases.mkdir(parents=True, exist_ok=True)
     if base.system:  # its packages lie in a Python of its own, below an empty environment
         make_system(Path(python), folder)
-        create = []
+        create: Command = []
         install: Command = [*_uv_install(options, folder / "python"), "--break-system-packages"]
     elif base.sources:  # with that Python's own pip: uv builds sources with a newer Python
         create = [python, "-m", "venv", base.name]
@@ -227,7 +230,8 @@ def build(base: Base, options: Options) -> str:
     else:
         create = [options.uv, "venv", "-q", "--python", python, base.name]
         install = _uv_install(options, folder)
-    for argv in filter(None, (create, [*install, *base.requirements])):
+    steps: list[Command] = [create, [*install, *base.requirements]]
+    for argv in filter(None, steps):
         done = run(argv, options.bases, 1800)
         if done.returncode:
             shutil.rmtree(folder, ignore_errors=True)
@@ -247,8 +251,8 @@ def make_system(python: Path, folder: Path) -> None:
         else:
             path.unlink()
     program = own / "bin" / python.resolve().name
-    argv = [program, "-m", "venv", "--without-pip", "--system-site-packages", folder]
-    subprocess.run(argv, check=True)
+    options = ("--without-pip", "--system-site-packages")
+    subprocess.run([program, "-m", "venv", *options, folder], check=True)
     for name in ("python", "python3", program.name):
         link = folder / "bin" / name
         link.unlink()
@@ -390,9 +394,8 @@ class Copy:
                 item for item in found if canonicalize_name(item.metadata["Name"]) == step.subject
             )
             shutil.rmtree(vars(kept)["_path"])
-        elif step.what in {"start", "start-pth"}:
-            name = "sitecustomize.py" if step.what == "start" else "at-start.pth"
-            (self.site / name).write_text(step.subject + "\n")
+        elif step.what in STARTING:
+            (self.site / STARTING[step.what]).write_text(step.subject + "\n")
         elif step.what in {"lack", "start-other", "front", "front-computed", "foreign"}:
             self._misplace(step)
         elif step.what in {"stash", "extra", "second"}:
@@ -402,10 +405,13 @@ class Copy:
         elif step.what == "interrupt":
             self._interrupt(*step.subject.split())
         else:
-            linked = ["--link-mode", "hardlink"] if step.what == "install" else []
-            done = run([*self._installer("uv", step.what), *linked, step.subject], self.work, 1200)
-            if done.returncode:
-                raise RuntimeError(f"{step.what} {step.subject}: {_last_line(done.stderr)}")
+            self._install(step)
+
+    def _install(self, step: Step) -> None:
+        linked = ["--link-mode", "hardlink"] if step.what == "install" else []
+        done = run([*self._installer("uv", step.what), *linked, step.subject], self.work, 1200)
+        if done.returncode:
+            raise RuntimeError(f"{step.what} {step.subject}: {_last_line(done.stderr)}")
 
     def _misplace(self, step: Step) -> None:
         """Change its interpreter, or where that one finds a package."""
@@ -573,17 +579,19 @@ def _last_line(text: str) -> str:
 
 def judge(copy: Copy, base: Base, imports: tuple[str, ...] = ()) -> Judged:
     """Import what the base is for, and what lies on top of it, compute, then use it as people do."""
-    names = dict.fromkeys((*base.imports, *imports))
-    code = (
-        "".join(COMPUTE.get(name, f"\nimport {name}\n") for name in names)
-        + "\nprint('COMPUTED', flush=True)\n"
+    names = list(dict.fromkeys((*base.imports, *imports)))
+    code = "".join(
+        COMPUTE.get(name, f"\nimport {name}\n") + "\nprint('HELD', flush=True)\n" for name in names
     )
+    code += "\nprint('COMPUTED', flush=True)\n"
     code += "".join(USE.get(name, "") for name in base.imports) + "\nprint('USED', flush=True)\n"
     done = copy.run([copy.python, "-c", code], 180)
     if "USED" in done.stdout:
         return Judged(WORKS)
     line = _last_line(done.stderr) or f"ended with status {done.returncode}"
-    return Judged(LIMPS if "COMPUTED" in done.stdout else DIES, line)
+    if "COMPUTED" in done.stdout:
+        return Judged(LIMPS, line)
+    return Judged(DIES, line, names[done.stdout.splitlines().count("HELD")])
 
 
 def ask_doctor(
@@ -943,8 +951,9 @@ def is_incompatible(row: dict[str, Any]) -> bool:
 
 
 def is_said(row: dict[str, Any]) -> bool:
-    """Return whether the death is in the answer: for a package on top a warning that names it is enough."""
-    return is_incompatible(row) or bool(row["is_companion"] and row["doctor"].get("noticed"))
+    """Return whether the death is in the answer: where the frameworks live, a warning that names it is enough."""
+    is_on_top = row["import"].get("module", "") not in {"", *FRAMEWORKS}
+    return is_incompatible(row) or bool(is_on_top and row["doctor"].get("noticed"))
 
 
 GOALS = (("dies and said so", 95), ("right cause first", 90), ("fix mends", 90))

@@ -1,4 +1,4 @@
-"""Find the Python environment that a person means in 36 situations, with the real tools where they install.
+"""Find the Python environment that a person means in 38 situations, with the real tools where they install.
 
     python bench/discovery.py [--tools FOLDER] [--checkout FOLDER] [--only T05,T21]
 
@@ -383,6 +383,36 @@ def _(place: Place) -> Expected:
     )
     place.write(".vscode/settings.json", text)
     return Expected(place.venv("env"), ("T33/.venv",))
+
+
+@situation("T37", "`.venv`, and PyCharm's settings name another one", "composed")
+def _(place: Place) -> Expected:
+    place.venv(".venv")
+    chosen = place.venv("~/pycharm-env")
+    place.write(
+        ".idea/misc.xml",
+        '<component name="ProjectRootManager" project-jdk-name="Python 3.11 (proj)"'
+        ' project-jdk-type="Python SDK" />',
+    )
+    table = place.home / ".config/JetBrains/PyCharm2026.2/options/jdk.table.xml"
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        '<jdk version="2"><name value="Python 3.11 (proj)" /><type value="Python SDK" />'
+        '<homePath value="$USER_HOME$/pycharm-env/bin/python" /></jdk>'
+    )
+    return Expected(chosen, ("T37/.venv",))
+
+
+@situation("T38", "pixi's detached environments, to which it leaves a link", "composed")
+def _(place: Place) -> Expected:
+    place.write("pixi.toml", '[workspace]\nname = "p"\n')
+    place.write(".pixi/config.toml", "detached-environments = true\n")
+    detached = place.home / ".cache/rattler/cache/envs/p-123/envs"
+    kept = place.conda(".pixi/kept")
+    detached.mkdir(parents=True)
+    kept.rename(detached / "default")
+    (place.folder / ".pixi/envs").symlink_to(detached)
+    return Expected(place.folder / ".pixi/envs/default")
 
 
 @situation("T34", "tox's environment alone", "composed")

@@ -50,6 +50,7 @@ from envcheck.model.machine import (
     NO_ENVIRONMENT,
     NOT_COLLECTED,
     NOT_STATED,
+    NUMPY_1,
     PASSED,
     SCHEMA_VERSION,
     SOURCE_KINDS,

@@ -428,6 +428,8 @@ class ImportTest:
     printed: str = ""  # the end of what a failing one printed: its traceback
     # of the files that its end names, those that are not as their RECORD lists them
     altered: Tuple[str, ...] = ()
+    # where it failed: folders that code of Python's start puts before its own library
+    front: Tuple[str, ...] = ()
     # what was tried: IMPORT; USE: beside damaged files the import passed, and a computation was
     # tried
     stage: str = IMPORT
@@ -472,11 +474,15 @@ class InterpreterFault:
     """What is wrong with the Python itself, or with where it looks for packages."""
 
     # lacks: a compiled module of its own; unloadable: a library that one needs; front: code of its
-    # start puts a folder before all others; other-library: its packages are those of another Python
+    # start puts a folder before all others; replaced: such code takes a module away; other-library:
+    # its packages are those of another Python
     kind: str
     name: str  # the module, the folder
     path: str = ""  # the file that is at fault
     library: str = ""  # which an unloadable module needs
+
+
+NUMPY_1 = "numpy-1"
 
 
 @dataclass
@@ -488,7 +494,7 @@ class FileFault:
     path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
     # missing, empty, emptied (a module from which none near it takes names), truncated, shortened
     # (without what the loader does not read), not-elf, garbled, edited, other-python (built for
-    # another one)
+    # another one), numpy-1 (built for it, beside NumPy 2)
     kind: str
     installer: str = ""
     location: str = ""

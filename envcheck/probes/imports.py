@@ -311,7 +311,10 @@ def read_ending(test: ImportTest, ended: LimitedRun, log: str, limits: Limits) -
         return replace(test, reason=outside, **took)
     if "error" in answer and log.strip():
         printed = f"{log.rstrip()[-_PRINTED // 2 :]}\n{printed}"
-    return replace(test, outcome=FAILED, printed=printed.rstrip()[-_PRINTED:], **took)
+    front = answer.get("front")
+    folders = tuple(map(str, front)) if isinstance(front, list) else ()
+    failed = replace(test, outcome=FAILED, printed=printed.rstrip()[-_PRINTED:], front=folders)
+    return replace(failed, **took)
 
 
 # ends an exception: cannot import name 'a' from 'b' (/s/b.py)

@@ -19,6 +19,7 @@ from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
     NOT_STATED,
+    NUMPY_1,
     Absent,
     Fact,
     FileFault,
@@ -27,12 +28,15 @@ from envcheck.model import (
     Unknown,
     from_file,
     major_minor,
+    numbers,
 )
+from envcheck.model.requirements import find_requirement
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
 _SOURCE_LIMIT = 1 << 20  # bytes of a module
 _COPIED = 200  # files of one distribution that changed after its installation
+_MODULE_LIMIT, _MODULES_READ = 20 << 20, 16  # of the compiled modules that are read for NumPy
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
 _MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/places.py names them
@@ -49,11 +53,13 @@ def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[Fil
         return NOT_STATED
     folders, compiler = _Folders(host), _find_compiler(host, answer)
     tag = "cpython-" + str(answer["abi"])[2:]
+    numpys = [each["version"] for each in answer["distributions"] if each["name"] == "numpy"]
+    has_numpy_2 = numbers("".join(numpys[:1])) >= (2,)
     faults: List[FileFault] = []
     for entry in checked:
         # a folder on PYTHONPATH may be another Python's, whole: its entry is at fault
         own = "" if entry.get("scope") in ("path", "front") else tag
-        faults += _find_faults(host, folders, entry, compiler, own)
+        faults += _find_faults(host, folders, {**entry, NUMPY_1: has_numpy_2}, compiler, own)
     if not faults and folders.unreadable is not None:
         return folders.unreadable
     return from_file(tuple(faults), str(checked[0]["location"]))
@@ -87,7 +93,7 @@ def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str
 
 
 def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Select frameworks, their companions (torchvision), and what importing these loads.
+    """Select frameworks, what requires one (torchvision, flax), and what importing these loads.
 
     Of each name the first.
     """
@@ -104,10 +110,16 @@ def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     for entry in entries if frameworks else ():
         name = entry["name"]
         is_named = framework_of(name) or name in needed or name.startswith("nvidia-")
-        is_part = is_named or modules.intersection(entry["modules"])
+        is_part = is_named or modules.intersection(entry["modules"]) or _requires_framework(entry)
         if is_part and name not in seen and entry["installer"] != "conda":
             seen.add(name)
             yield entry
+
+
+def _requires_framework(entry: Mapping[str, Any]) -> bool:
+    plain = (text for text in entry.get("requires", ()) if "extra" not in text.partition(";")[2])
+    needs = map(find_requirement, plain)
+    return any(need is not None and framework_of(need.name) for need in needs)
 
 
 class _Folders:
@@ -156,7 +168,9 @@ def _find_faults(
     smaller: List[str] = []
     changed: List[str] = []
     listing = posixpath.join(location, entry["metadata"], "RECORD")
-    for folder, files in parse_record(record.value).items():
+    listed = parse_record(record.value)
+    found.update(_find_numpy_1(host, entry, listed))
+    for folder, files in listed.items():
         place = posixpath.join(location, folder)
         sizes = folders.sizes(place)
         if sizes is None:
@@ -204,6 +218,35 @@ def _gives_names(host: Host, location: str, path: str) -> bool:
                 if taking.search(text.value or ""):
                     return True
     return not posixpath.dirname(folder) and name == "__init__.py"  # a top-level module
+
+
+_ASKS_NUMPY = b"module compiled against A"  # each module that asks NumPy for its ABI says so
+_OF_NUMPY_2 = b"numpy._core"  # where those look that are compiled with its headers
+
+
+def _find_numpy_1(
+    host: Host, entry: Mapping[str, Any], listed: Mapping[str, Sizes]
+) -> Iterator[Tuple[str, str]]:
+    """Find a module that states by its texts that it was compiled for NumPy 1: NumPy 2 refuses it.
+
+    One distribution is built at once: the first small module that asks NumPy answers for all.
+    """
+    needs = re.compile(r"numpy\b(?![-_.])")
+    if not entry[NUMPY_1] or not any(map(needs.match, entry.get("requires", ()))):
+        return
+    sized = [
+        (size, posixpath.join(folder, name))
+        for folder, files in listed.items()
+        for name, size in files.items()
+        if name.endswith(".so") and not name.startswith("lib") and 0 < size <= _MODULE_LIMIT
+    ]
+    for _, path in sorted(sized)[:_MODULES_READ]:
+        place = posixpath.join(entry["location"], path)
+        content = host.read_bytes(place, _MODULE_LIMIT).value or b""
+        if _ASKS_NUMPY in content:
+            if _OF_NUMPY_2 not in content:
+                yield path, NUMPY_1
+            return
 
 
 def _find_cut_off(

@@ -1,8 +1,8 @@
 """Find the environments that the tools of a project lead to, each by its own convention.
 
-A file of the folder names one (ty, Pyright, VS Code, a `.venv` file, `.pdm-python`, conda's
-environment.yml), or the folder's path does, through a hash (Poetry, Pipenv, PDM, Hatch). Nothing
-here starts a tool or runs a file.
+A file of the folder names one (ty, Pyright, VS Code, PyCharm, a `.venv` file, `.pdm-python`,
+conda's environment.yml), or the folder's path does, through a hash (Poetry, Pipenv, PDM, Hatch).
+Nothing here starts a tool or runs a file.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_venv_file(project: Project) -> Named:
 
 
 def _list_settings(project: Project) -> Iterator[Named]:
-    """Yield what the settings of ty, Pyright and VS Code name."""
+    """Yield what the settings of ty, Pyright, VS Code and PyCharm name."""
     ty = _read_key(project.read("ty.toml"), "environment", "python")
     ty = ty or _read_key(project.settings, "tool.ty.environment", "python")
     if ty:
@@ -107,6 +107,34 @@ def _list_settings(project: Project) -> Iterator[Named]:
         path = _expand(project, named.group(1).replace("\\\\", "/")) if named else ""
         if "/" in path:
             yield posixpath.join(project.folder, _prefix_of(path)), "VS Code", ""
+    if ".idea" in project.names:
+        yield from _list_pycharm(project)
+
+
+def _list_pycharm(project: Project) -> Iterator[Named]:
+    """Yield the environment that a folder of PyCharm names, by the person's table of interpreters.
+
+    Sample: '<jdk version="2"> <name value="Python 3.11 (proj)" /> <type value="Python SDK" />
+    <homePath value="$USER_HOME$/proj/env/bin/python" />'
+    """
+    text = _read(project.host, f"{project.folder}/.idea/misc.xml")
+    named = re.search(r'\bproject-jdk-name="([^"]+)"', text)
+    if named is None:
+        return
+    environment = project.host.environment()
+    root = _user_folder(project.host, "config", "JetBrains")
+    if project.host.system == "windows":
+        root = environment.get("APPDATA", "") + "/JetBrains"
+    path = (
+        rf'<name value="{re.escape(named.group(1))}"\s*/>(?:(?!</jdk>).)*?<homePath value="([^"]+)"'
+    )
+    for program in sorted(list_names(project.host, root), reverse=True):
+        table = _read(project.host, f"{root}/{program}/options/jdk.table.xml")
+        found = re.search(path, table, re.DOTALL)
+        if found and "://" not in found.group(1):  # not in a container or on another machine
+            python = found.group(1).replace("$USER_HOME$", environment.get("HOME", ""))
+            yield _prefix_of(python), "PyCharm", ""
+            return
 
 
 def _expand(project: Project, path: str) -> str:

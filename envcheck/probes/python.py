@@ -173,6 +173,8 @@ def collect_interpreter_faults(
     if "compiled" not in answer:
         return NOT_STATED  # an older collector did not ask
     found = [InterpreterFault("front", folder, path) for folder, path in answer["front"].items()]
+    replaced: Mapping[str, str] = answer.get("replaced", {})
+    found += [InterpreterFault("replaced", module, path) for module, path in replaced.items()]
     lib = posixpath.join(answer["prefix"], "lib")
     found += [
         InterpreterFault("other-library", posixpath.join(lib, name))

@@ -73,7 +73,10 @@ def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
     if fix.file:
         is_plain = re.fullmatch(PLAIN_FILE, fix.file) is not None
         off = RenameFile(fix.file, f"{fix.file}.off", "only if nothing else in it is needed")
-        return Remedy(f"Keep {folders} out: {fix.file} puts it first.", (off,) if is_plain else ())
+        summary = f"Keep {folders} out: {fix.file} puts it first."
+        if not fix.folders:
+            summary = f"Keep Python from running {fix.file} when it starts."
+        return Remedy(summary, (off,) if is_plain else ())
     steps = situation.leave_out("PYTHONPATH", *fix.folders) or (
         UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),
     )

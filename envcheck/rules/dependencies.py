@@ -14,10 +14,13 @@ from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
+    NUMPY_1,
     WARNING,
+    About,
     Citation,
     Distribution,
     Evidence,
+    FileFault,
     Finding,
     Fix,
     FollowRow,
@@ -40,6 +43,7 @@ from envcheck.rules.builds import unfound_libraries
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
+from envcheck.rules.installed_files import find_import
 from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import (
@@ -242,7 +246,9 @@ def _is_harmless(context: Context, item: Violation) -> bool:
     if item.name not in _BUILDERS or item.found is None or _known_break(context, item, item.found):
         return False
     bounds = clauses(item.specifier.replace(" ", ""))
-    missed = [each for each in bounds if not _is_met(item.found.version, each.operator + each.version)]
+    missed = [
+        each for each in bounds if not _is_met(item.found.version, each.operator + each.version)
+    ]
     return bool(missed) and all(each.operator in (">=", ">") for each in missed)
 
 
@@ -537,6 +543,29 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
         findings = list(problem_findings(context, finding_id))
         yield from findings
         yield from pin_findings(context, finding_id, name, findings)
+
+
+@rule("numpy-abi", goal="any")
+def built_for_numpy_1(context: Context) -> Iterator[Finding]:
+    """Find what states that it was compiled for NumPy 1, beside a NumPy 2: importing it fails."""
+    numpy = context.distributions.get("numpy")
+    for item in context.facts.python.file_faults.value or ():
+        if numpy and item.kind == NUMPY_1:
+            label, importing = f"{item.distribution} {item.release}", find_import(context, item)
+            needs = f"; `import {importing.replace('-', '_')}` loads it" if importing else ""
+            yield incompatible(
+                f"{label} was built for NumPy 1, and NumPy {numpy.version} is installed{needs}.",
+                (Evidence("python.file_faults", f"{item.path} looks for numpy.core alone"),),
+                severity=ERROR if importing else WARNING,
+                cure=InstallRequirements(_choose_builds(context, item)),
+                about=About(distribution=item.distribution),
+            )
+
+
+def _choose_builds(context: Context, item: FileFault) -> tuple[str, ...]:
+    """Return what brings a build for NumPy 2: what requires it states which, else a newer one."""
+    broken = (need for need in violations(context) if need.found and need.name == item.distribution)
+    return (next((need.requirement for need in broken), f"{item.distribution}>{item.release}"),)
 
 
 @dataclass

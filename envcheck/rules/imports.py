@@ -33,7 +33,7 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.model.fixes.environment import ChangeVariable, ReinstallFiles
+from envcheck.model.fixes.environment import ChangeVariable, LeaveOutFolders, ReinstallFiles
 from envcheck.model.requirements import name_of
 from envcheck.model.text import read_tracebacks
 from envcheck.rules.catalogue import catalogue
@@ -114,11 +114,12 @@ def _list_deaths(
         if test.outcome != FAILED or test.distribution in explained:
             continue
         owner = _owner_of(context, test.altered[0]) if test.altered else None
-        lost = {lost[1] for _, words in _read_chain(test) if (lost := _NO_MODULE.search(words))}
-        own = find_lost_modules(context, lost)
-        choice = _describe_choice(context, test, lost)
-        if choice:
-            yield choice
+        chain = [words for _, words in _read_chain(test)]
+        lost = {lost[1] for words in chain if (lost := _NO_MODULE.search(words))}
+        own = find_lost_modules(context, lost.union(*map(_NAME.findall, chain)))
+        other = _describe_choice(context, test, lost) or _describe_front(context, test)
+        if other:
+            yield other
         elif own:
             yield _confirmed(context, describe_lost_modules(context, test.module, own), (test,))
         elif owner:
@@ -211,6 +212,25 @@ def _describe_choice(context: Context, test: ImportTest, lost: Container[str]) -
             cure, about = ChangeVariable(name, row.grammar, value), About(value, test.distribution)
             severity = _severity(context, test)
             found = Finding(_VARIABLE, INCOMPATIBLE, severity, message, cure=cure, about=about)
+            return _confirmed(context, found, (test,))
+    return None
+
+
+def _describe_front(context: Context, test: ImportTest) -> Finding | None:
+    """Say that a death is one of files in a folder that code of Python's start puts first."""
+    for folder in test.front:
+        if f"{folder}/" in test.printed:
+            faults = context.facts.python.interpreter_faults.value or ()
+            files = {each.name: each.path for each in faults if each.kind == "front"}
+            file = files.get(folder) or files.get("", "")
+            message = (
+                f"{label_of(test)} does not import with what it finds in {folder}, which"
+                f" {file or 'code that runs when Python starts'} puts before its own packages."
+            )
+            cure = LeaveOutFolders((folder,), file) if file else None
+            about = About(framework_of(test.distribution), test.distribution)
+            severity = _severity(context, test)
+            found = Finding("env-mixed", INCOMPATIBLE, severity, message, cure=cure, about=about)
             return _confirmed(context, found, (test,))
     return None
 

@@ -24,6 +24,7 @@ from envcheck.model import (
     IMPORT,
     NOT_STATED,
     NOTE,
+    NUMPY_1,
     WARNING,
     About,
     Citation,
@@ -239,7 +240,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     """
     faults = _read(context, context.facts.python.file_faults, "python.file_faults")
     yield from _list_edited(faults)
-    damaged = [item for item in faults if item.kind != _EDITED]
+    damaged = [item for item in faults if item.kind not in (_EDITED, NUMPY_1)]
     found = [item for item in damaged if not _TEST.search(item.path) or find_import(context, item)]
     needed = [item for item in found if find_import(context, item)]
     if not found:
@@ -334,6 +335,8 @@ def find_import(context: Context, fault: FileFault) -> str:
     """Name the import that loads a file and dies without it: a framework's first."""
     if fault.kind in {"shortened", "emptied", _EDITED}:
         return ""
+    if fault.kind == NUMPY_1:  # in Cython it is a ValueError, which no import of ours catches
+        return next(iter(_list_imports(context, fault.distribution)), "")
     name = fault.path.rpartition("/")[2]
     for link in context.facts.python.link_faults.value or ():
         if link.stops == IMPORT and link.kind == "missing-library" and link.library == name:

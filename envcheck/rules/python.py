@@ -9,7 +9,9 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import companions, framework_of, identities, imported_modules
 from envcheck.model import (
+    ERROR,
     IMPORT,
+    INCOMPATIBLE,
     WARNING,
     About,
     Absent,
@@ -21,6 +23,7 @@ from envcheck.model import (
     Unknown,
     replace,
 )
+from envcheck.model.fixes.environment import LeaveOutFolders
 from envcheck.model.fixes.interpreter import (
     InstallPython,
     RestorePython,
@@ -105,17 +108,22 @@ def interpreter_faults(context: Context) -> Iterator[Finding]:
                 (Evidence("python.interpreter_faults", fault.name), context.seen("python.version")),
                 cure=RestorePython(prefix, minor),
             )
+    # an import may go on without another distribution's module, which code of the start replaced
+    owned = {module for item in context.distributions.values() for module in item.modules}
     for name, needed in _list_imported(context).items():
-        lost = find_lost_modules(context, needed)
+        lost = find_lost_modules(context, needed - (owned - {name}))
         if lost:
             yield describe_lost_modules(context, name, lost)
             return
 
 
 def find_lost_modules(context: Context, names: AbstractSet[str]) -> list[InterpreterFault]:
-    """Find what this Python lacks of its own among modules, or below what wraps them: _ssl."""
+    """Find what this Python lacks of its own among modules, or below what wraps them: _ssl.
+
+    Code of its start takes a module away as well.
+    """
     faults = context.facts.python.interpreter_faults.value or ()
-    lost = (fault for fault in faults if fault.kind in ("lacks", "unloadable"))
+    lost = (fault for fault in faults if fault.kind in ("lacks", "unloadable", "replaced"))
     return [fault for fault in lost if not names.isdisjoint((fault.name, fault.name.lstrip("_")))]
 
 
@@ -136,6 +144,21 @@ def _list_imported(context: Context) -> dict[str, frozenset[str]]:
 
 def describe_lost_modules(context: Context, name: str, faults: list[InterpreterFault]) -> Finding:
     """Say which parts of itself a Python lacks, and which import needs them."""
+    replaced = next((fault for fault in faults if fault.kind == "replaced"), None)
+    own = tuple(item for item in context.distributions if framework_of(item) == name)
+    about = About(framework_of(name) or name, names=own)
+    if replaced:
+        return Finding(
+            DEATH,
+            INCOMPATIBLE,
+            ERROR,
+            f"{replaced.path}, which runs when Python starts, replaces the module {replaced.name}:"
+            f" `import {name.replace('-', '_')}` needs it.",
+            (Evidence("python.interpreter_faults", f"{replaced.path}: {replaced.name}"),),
+            cure=LeaveOutFolders((), replaced.path),
+            about=about,
+            stops=IMPORT,
+        )
     modules = tuple(fault.name for fault in faults)
     files = [f"{fault.path} needs {fault.library}" for fault in faults if fault.path]
     why = f" ({files[0]}, which is not found)" if files else ""
@@ -145,7 +168,7 @@ def describe_lost_modules(context: Context, name: str, faults: list[InterpreterF
         (Evidence("python.interpreter_faults", ", ".join(modules)), context.seen("python.version")),
         finding_id=DEATH,
         cure=InstallPython(lacks=modules),
-        about=About(framework_of(name) or name),
+        about=about,
     )
     return replace(found, stops=IMPORT)
 

@@ -284,6 +284,22 @@ def test_what_imports_a_framework_by_a_detour_is_imported_too(site: Path, tmp_pa
     assert tree_hash(tmp_path / "home") == before
 
 
+def test_code_of_the_start_takes_only_what_the_import_itself_needs(
+    site: Path, tmp_path: Path
+) -> None:
+    """What the trial itself could load is not taken for the framework's; folders in front are named."""
+    front = tmp_path / "front"
+    front.mkdir()
+    code = f"import sys; sys.modules['json'] = sys.modules['traceback'] = None; sys.path[:0] = [{str(front)!r}]\n"
+    (site / "at-start.pth").write_text(code)
+    (site / "torch/__init__.py").write_text("VERSION = '2.8.0'")
+    assert all_tried(site)["torch"].outcome == PASSED
+    (site / "at-start.pth").write_text(code.replace(" = sys.modules['traceback']", ""))
+    found = tried(site, "import json")
+    assert (found.outcome, found.front) == (FAILED, (str(front),))
+    assert "import of json halted; None in sys.modules" in found.printed
+
+
 def test_without_time_left_nothing_is_begun(site: Path) -> None:
     write_package(site, "flax", "0.1", "", "torch")
     found = all_tried_with_clock(site)

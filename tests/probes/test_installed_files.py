@@ -348,6 +348,31 @@ def test_a_module_that_is_built_for_another_python(
     assert faults(site) == ([(name, kind)] if kind else [])
 
 
+_CHECK = b"module compiled against ABI version 0x%x but this version of numpy is 0x%x"
+
+
+@pytest.mark.parametrize(
+    ("numpy", "texts", "kinds"),
+    [
+        ("2.0.2", b"numpy.core._multiarray_umath\0" + _CHECK, ["numpy-1"]),
+        ("1.26.4", b"numpy.core._multiarray_umath\0" + _CHECK, []),
+        ("2.0.2", b"numpy._core._multiarray_umath\0numpy.core._multiarray_umath\0" + _CHECK, []),
+        ("2.0.2", b"numpy.core.multiarray\0", []),
+    ],
+)
+def test_a_compiled_module_states_the_numpy_that_it_was_built_for(
+    site: Path, numpy: str, texts: bytes, kinds: list[str]
+) -> None:
+    """Texts as h5py 3.10 and 3.16 hold them; the smallest module that asks NumPy answers."""
+    metadata(site, "numpy", numpy, "numpy")
+    files = {"torch/a.so": b"nothing", "torch/part/b.so": b"\x7fELF" + texts}
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    install(site, {"torch/__init__.py": b"x = 1\n", **files})
+    place = next(site.glob("torch-*/METADATA"))
+    place.write_text(place.read_text().strip() + "\nRequires-Dist: numpy>=1.17\n", encoding="utf-8")
+    assert faults(site) == [("torch/part/b.so", kind) for kind in kinds]
+
+
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

@@ -221,14 +221,26 @@ def test_a_folder_that_start_code_puts_first_is_first_and_the_code_is_not_run(
     code = f"import sys, pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch(); "
     code += f"sys.path.insert(0, {str(tmp_path / 'checkout')!r})\n"
     (site / "stale.pth").write_text(code, encoding="utf-8")
+    code = "import sys; sys.path[:0] = [os.path.join('/a', 'b')]\nimport sys; sys.modules['json'] = None\n"
+    code += "import sys; sys.modules.setdefault('a', 1); sys.modules['b'].x = 1\n"
+    (site / "taken.pth").write_text(code, encoding="utf-8")
     answer = describe(str(tmp_path / "v/bin/python"))
     assert [(each["path"], each["scope"]) for each in answer["folders"]] == [
         (str(tmp_path / "checkout"), "front"),
         (str(site), "environment"),
     ]
-    front = {str(tmp_path / "checkout"): str(site / "stale.pth")}
+    front = {str(tmp_path / "checkout"): str(site / "stale.pth"), "": str(site / "taken.pth")}
     assert answer["front"] == front
+    assert answer["replaced"] == {"json": str(site / "taken.pth")}
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_removal_left_of_another_release_comes_last(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    add_distribution(site, "ml_dtypes", "0.0.1")
+    add_distribution(site, "ml_dtypes", "0.6.0", RECORD="ml_dtypes/__init__.py,,\n")
+    found = describe(str(tmp_path / "v/bin/python"))["distributions"]
+    assert [each["version"] for each in found if each["name"] == "ml-dtypes"] == ["0.6.0", "0.0.1"]
 
 
 def test_the_packages_of_another_python_are_seen(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, LibraryInstall, replace
+from envcheck.model import NUMPY_1, Absent, FileFault, LibraryInstall, replace
 from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.requirements import name_of
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (
@@ -395,8 +396,22 @@ def test_tf_keras_of_another_minor() -> None:
 def test_an_old_tool_that_nothing_installed_needs_is_no_warning(
     pin: str, version: str, *, warns: bool
 ) -> None:
-    there = tensorflow("2.18.1", (pin.split("<")[0].split(">")[0], version), requires=(pin,))
+    there = tensorflow("2.18.1", (name_of(pin), version), requires=(pin,))
     assert bool(found("dependency-conflict", there)) is warns
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "cure"),
+    [("h5py", "error", "h5py>=3.11"), ("pandas", "warning", "pandas>2.1.4")],
+)
+def test_what_was_built_for_numpy_1_fails_beside_numpy_2(
+    name: str, severity: str, cure: str
+) -> None:
+    fault = FileFault(name, "2.1.4", f"{name}/utils.so", NUMPY_1, "pip", "/env")
+    there = (("numpy", "2.0.2"), (name, "2.1.4"))
+    made = tensorflow("2.20.0", *there, requires=("h5py>=3.11",), file_faults=known((fault,)))
+    finding = next(item for item in findings("numpy-abi", made) if "built for" in item.message)
+    assert (finding.severity, finding.cure) == (severity, InstallRequirements((cure,)))
 
 
 def test_targets_are_told_what_to_install_with_them() -> None:

@@ -21,7 +21,7 @@ from envcheck.model import (
     Report,
     replace,
 )
-from envcheck.model.fixes.environment import ChangeVariable, ReinstallFiles
+from envcheck.model.fixes.environment import ChangeVariable, LeaveOutFolders, ReinstallFiles
 from envcheck.model.fixes.interpreter import InstallPython
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.imports import last_words, weigh_imports
@@ -321,3 +321,18 @@ def test_compiled_code_points_to_the_package_that_loads_it() -> None:
         f"{SITE}/numpy/__init__.py", '  File "numpy/core.pyx", line 1, in init\nKeyError: 1'
     )
     assert [item.severity for item in weighed(claims, tried("torch", FAILED, printed))] == [ERROR]
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_a_death_in_a_folder_that_code_of_the_start_puts_first(*, is_computed: bool) -> None:
+    printed = trace("/old/numpy/__init__.py", "ImportError: cannot import name 'a' from 'numpy'")
+    dead = replace(tried("torch", FAILED, printed), front=("/other", "/old"))
+    fault = InterpreterFault("front", "" if is_computed else "/old", f"{SITE}/at-start.pth")
+    made = machine(dead)
+    python = replace(made.facts.python, interpreter_faults=known((fault,)))
+    (found,) = weigh_imports(
+        Context(replace(made.facts, python=python), made.matrix, made.target), []
+    )
+    assert (found.id, found.severity) == ("env-mixed", ERROR)
+    assert f"finds in /old, which {SITE}/at-start.pth puts before" in found.message
+    assert found.cure == LeaveOutFolders(("/old",), f"{SITE}/at-start.pth")

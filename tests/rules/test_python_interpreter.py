@@ -19,6 +19,7 @@ from tests.rules.factory_python import (
     found,
     known,
 )
+from tests.typed import argv
 
 UNDECIDED = [("probe-failed", "error")]
 
@@ -215,6 +216,24 @@ def test_a_library_of_python_itself_that_is_not_found() -> None:
     )  # fmt: skip
     (finding,) = findings("env-mixed", context(given))
     assert "(/l/_ctypes.so needs libffi.so.7, which is not found)" in finding.message
+
+
+@pytest.mark.parametrize(("module", "count"), [("ast", 1), ("numpy", 0), ("sqlite3", 0)])
+def test_a_module_that_code_of_the_start_replaces(module: str, count: int) -> None:
+    """PyTorch needs ast, works without NumPy, and loads no sqlite3."""
+    fault = InterpreterFault("replaced", module, "/s/at-start.pth")
+    items = (distribution("torch", "2.8.0"), distribution("numpy", "2.4", modules=("numpy",)))
+    given = facts(build("torch", "2.8.0"), distributions=items, interpreter_faults=known((fault,)))
+    found = findings("import-failed", context(given))
+    assert len(found) == count
+    for finding in found:
+        assert (
+            "/s/at-start.pth, which runs when Python starts, replaces the module ast"
+            in finding.message
+        )
+        assert finding.fix is not None
+        assert finding.fix.summary == "Keep Python from running /s/at-start.pth when it starts."
+        assert argv(finding.fix.actions[0]) == ("mv", "/s/at-start.pth", "/s/at-start.pth.off")
 
 
 def test_packages_that_lie_where_another_python_looks() -> None:

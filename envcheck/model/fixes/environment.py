@@ -34,9 +34,9 @@ class InstallOverRemains(Fix):
 
 @dataclass
 class LeaveOutFolders(Fix):
-    """Take folders off PYTHONPATH."""
+    """Take folders off PYTHONPATH, or keep a file from running that puts them first."""
 
-    folders: Tuple[str, ...]
+    folders: Tuple[str, ...]  # none: the file does something else
     file: str = ""  # whose code puts them there; "": PYTHONPATH does
 
 

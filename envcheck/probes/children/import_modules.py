@@ -6,27 +6,31 @@ It goes to a file descriptor or a file.
 
 A module written with a colon fails if it holds no names, since Python imports an empty file or
 folder as well. =CODE runs after the imports. It writes {"seconds": 1.9} where all of that works,
-else {"error": TRACEBACK}. Runs in the inspected Python, 3.6 or later; what the modules print goes
-to standard output and error as ever.
+else {"error": TRACEBACK, "front": FOLDERS}. What it loads itself the modules find loaded, so that
+it needs little of Python's library. Runs in the inspected Python, 3.6 or later; what the modules
+print goes to standard output and error as ever.
 """
 
-import importlib
-import json
 import os
 import sys
 import time
-import traceback
+
+try:
+    from _json import encode_basestring_ascii as quote
+except ImportError:  # not CPython
+    from json.encoder import encode_basestring_ascii as quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List  # noqa: F401 - for the type comments
+    from typing import List  # noqa: F401 - for the type comments
 
 LIMIT = 16384  # characters of a traceback; its end says what failed
 
 
-def attempt(modules):  # type: (List[str]) -> Dict[str, object]
-    """Import modules and run code, one after the other, until one fails."""
+def attempt(modules):  # type: (List[str]) -> str
+    """Import modules and run code, one after the other, until one fails; report as JSON."""
     start = time.time()
+    front = list_front()
     try:
         for name in modules:
             if name.startswith("="):
@@ -34,13 +38,30 @@ def attempt(modules):  # type: (List[str]) -> Dict[str, object]
             else:
                 import_module(name)
     except BaseException:  # noqa: BLE001 - SystemExit is a death, too
-        return {"error": traceback.format_exc()[-LIMIT:]}
-    return {"seconds": round(time.time() - start, 3)}
+        import traceback  # it may be what cannot be imported, and says so then
+
+        error = quote(traceback.format_exc()[-LIMIT:])
+        return '{"error": %s, "front": [%s]}' % (error, ", ".join(map(quote, front)))
+    return '{"seconds": %.3f}' % (time.time() - start)
+
+
+def list_front():  # type: () -> List[str]
+    """List the folders that code of the start put before Python's own library."""
+    library = os.path.dirname(os.__file__)
+    usual = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = []  # type: List[str]
+    for folder in sys.path:
+        if folder == library or folder.endswith(".zip"):
+            break
+        if folder not in usual and folder not in found:
+            found.append(folder)
+    return found
 
 
 def import_module(name):  # type: (str) -> None
     """Import a module; one with a colon must hold something."""
-    module = importlib.import_module(name.rstrip(":"))
+    __import__(name.rstrip(":"))
+    module = sys.modules[name.rstrip(":")]
     if name.endswith(":") and all(each.startswith("__") for each in vars(module)):
         raise ImportError("module %r is empty" % module.__name__)
 
@@ -50,7 +71,7 @@ def main(arguments):  # type: (List[str]) -> None
     kind, place = arguments[-2:]
     # the working folder belongs to no environment
     sys.path[:] = [folder for folder in sys.path if folder]
-    answer = json.dumps(attempt(arguments[:-2])).encode("ascii")
+    answer = attempt(arguments[:-2]).encode("ascii")
     descriptor = int(place) if kind == "--fd" else os.open(place, os.O_WRONLY)
     os.write(descriptor, answer)
     sys.stdout.flush()

@@ -57,6 +57,7 @@ def describe(environ, without_packages="", prefix=""):
             "distributions": found[:LIMIT],
             "unowned": list_unowned(folders, found)[:LIMIT],
             "front": find_front(folders),
+            "replaced": find_replaced(folders),
             "other_libraries": list_other_libraries(venv, library),
             "compiled": {} if prefix else find_compiled(),
             "truncated": len(found) > LIMIT,
@@ -284,19 +285,44 @@ def list_site_folders(environ, place, config, user):
 def find_front(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
     """Map the folders that code of a start puts in front of all others to its file.
 
-    The code is not run. Sample: "import sys; sys.path.insert(0, '/home/me/checkout')"
+    The code is not run: a folder that it computes is "". Sample: "import sys; sys.path.insert(0,
+    '/home/me/checkout')"
     """
     found = {}  # type: Dict[str, str]
+    for path, line in list_start_code(folders):
+        folder = quoted_after(line, "sys.path.insert")
+        if "sys.path" in line:
+            found.setdefault(folder if os.path.isabs(folder) else "", path)
+    return found
+
+
+def find_replaced(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
+    """Map the modules that code of a start replaces to its file.
+
+    Sample: "import sys; sys.modules['json'] = None"
+    """
+    found = {}  # type: Dict[str, str]
+    for path, line in list_start_code(folders):
+        name = quoted_after(line, "sys.modules[")
+        if name and line.partition(name)[2].lstrip("'\"] ").startswith("="):
+            found.setdefault(name, path)
+    return found
+
+
+def list_start_code(folders):  # type: (List[Tuple[str, str]]) -> List[Tuple[str, str]]
+    """List the lines that a start of Python may run, each with its file."""
+    found = []  # type: List[Tuple[str, str]]
     for folder, scope in folders:
-        names = list_names(folder) if scope not in ("path", "front") else []
-        for name in names:
+        for name in list_names(folder) if scope not in ("path", "front") else []:
             if name.endswith(".pth") or name in ("sitecustomize.py", "usercustomize.py"):
                 path = os.path.join(folder, name)
-                for line in read_text(path).splitlines():
-                    quoted = line.partition("sys.path.insert")[2].replace('"', "'").split("'")
-                    if len(quoted) > 2 and os.path.isabs(quoted[1]):
-                        found.setdefault(quoted[1], path)
+                found += [(path, line) for line in read_text(path).splitlines()]
     return found
+
+
+def quoted_after(line, mark):  # type: (str, str) -> str
+    """Return the first text in quotes after a mark of a line, "" for none."""
+    return (line.partition(mark)[2].replace('"', "'").split("'") + [""])[1]
 
 
 def list_packages_folders(prefix, library):  # type: (str, str) -> List[str]
@@ -360,14 +386,33 @@ def read_distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[s
     for folder, scope in folders:
         if folder.endswith(".egg"):
             found.append(read_distribution(folder, "EGG-INFO", os.path.basename(folder), scope))
-        for name in list_names(folder):
-            if (
-                name.endswith((".dist-info", ".egg-info"))
-                and not name.startswith("~")
-                and len(found) <= LIMIT
-            ):
+        for name in list_metadata(folder):
+            if len(found) <= LIMIT:
                 found.append(read_distribution(folder, name, name, scope))
     return found
+
+
+def list_metadata(folder):  # type: (str) -> List[str]
+    """List the metadata of a folder; what a removal left of another release comes last.
+
+    Installers remove the RECORD, which is there where two releases say that they are installed.
+    """
+    names = [
+        name
+        for name in list_names(folder)
+        if name.endswith((".dist-info", ".egg-info")) and not name.startswith("~")
+    ]
+    stems = [name.split("-")[0].lower() for name in names]
+    if len(set(stems)) == len(stems):
+        return names
+    places = dict(zip(names, stems))
+    left = [
+        name
+        for name in names
+        if stems.count(places[name]) > 1
+        and not os.path.isfile(os.path.join(folder, name, "RECORD"))
+    ]
+    return [name for name in names if name not in left] + left
 
 
 def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str) -> Dict[str, Any]
