@@ -747,16 +747,16 @@ class Bench:
                 if self.options.peers:
                     row["named by"] = self._peers(copy, breakage, row["import"]["line"])
                 if with_fix:
-                    row["fix"] = self._fix(copy, base, row["doctor"].get("steps", []))
+                    row["fix"] = self._fix(copy, breakage, row["doctor"].get("steps", []))
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
             row["not done"] = f"{type(error).__name__}: {error}"
         return row
 
-    def _fix(self, copy: Copy, base: Base, steps: list[list[str]]) -> dict[str, Any]:
+    def _fix(self, copy: Copy, breakage: Breakage, steps: list[list[str]]) -> dict[str, Any]:
         begun = time.monotonic()
         said = fix(copy, self.options, steps)
         return {
-            **dataclasses.asdict(judge(copy, base)),
+            **dataclasses.asdict(judge(copy, self.bases[breakage.base], breakage.imports)),
             "said": said,
             "seconds": round(time.monotonic() - begun, 1),
         }
