@@ -82,7 +82,7 @@ def _command(context: click.Context, level: str) -> Iterator[str]:
         yield from _command(click.Context(sub, context, info_name=name), level + "#")
 
 
-PYTHON_API = """# Python API
+PYTHON_API = r"""# Python API
 
 The functions of `envcheck` answer what the commands answer, as values that never change:
 

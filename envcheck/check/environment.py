@@ -758,6 +758,11 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
             )
         elif separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
             yield replace(line, text=f"{name.strip()} comes from a URL, which is not judged.")
+        elif re.fullmatch(r"[\w.-]+ *= *[\w.]+", line.text):
+            message = (
+                f"`{line.text}` is no requirement: pip pins a release with `==`, and stops here."
+            )
+            yield replace(line, text=message)
         elif row.distributions and not row.releases and not is_source(line):
             name = name_of_line(line)
             yield replace(

@@ -89,12 +89,21 @@ def _edit(fix: Remedy, places: list[Place]) -> Remedy:
     changes: dict[Line, list[str]] = {}
     for text in (text for action in installs for text in action.requirements):
         line = lines.get(name_of_line(Line(text, "")), next(iter(lines.values())))
-        if text != line.text:
-            changes.setdefault(line, []).append(text)
+        kept = _keep_extras(text, line)
+        if kept != line.text:
+            changes.setdefault(line, []).append(kept)
     written = [_write_change(line, f"{' '.join(texts)}{index}") for line, texts in changes.items()]
     if len(written) == 1:  # the line says it; what the plan says of it would be said twice
         return replace(fix, summary=written[0], actions=())
     return replace(fix, summary=" ".join((fix.summary, *written)), actions=())
+
+
+def _keep_extras(text: str, line: Line) -> str:
+    """Ask for another release with the extras of its line: tensorflow[and-cuda]==2.15.1."""
+    new, old = read_line(Line(text, "")), read_line(line)
+    if new is None or old is None or new.extras or new.name != old.name:
+        return text
+    return replace(new, extras=old.extras).plain
 
 
 def _write_change(line: Line, text: str) -> str:

@@ -35,6 +35,7 @@ from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
 from envcheck.rules.described_machine import Description
 from envcheck.rules.engine import find
+from envcheck.rules.judged_builds import is_for_gpu_alone
 
 PROJECT = -1  # stands for the command that installs what a project requires besides
 UNSTATED = Description()
@@ -234,20 +235,9 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
         *map(name_of_line, (*lines, *asked)),
         *(text.partition("==")[0] for text in image.packages),
     )
-    by_package = any(_needs_gpu(matrix, name) for name in names)
+    by_package = any(is_for_gpu_alone(matrix, name) for name in names)
     is_asked = blueprint.asks_gpu or blueprint.wants_gpu or blueprint.toolkit
     return "gpu" if is_for_gpu(image) or is_asked or by_name or by_package else "cpu"
-
-
-def _needs_gpu(matrix: Matrix, name: str) -> bool:
-    """Say whether a package is for a GPU alone.
-
-    Its wheels hold CUDA code, and none is for a system without CUDA.
-    """
-    rows = matrix.companion_releases(name)
-    return any(row.cuda_build for row in rows) and not any(
-        row.platform.startswith("macosx") for row in rows
-    )
 
 
 def _with_places(finding: Finding, places: Sequence[Place], subject: str) -> Finding:

@@ -139,10 +139,13 @@ def _complete_files(command: click.Command) -> None:
 def _describe_unknown(name: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, COMMANDS, n=1)
+    from envcheck.cli.matrix import matrix
+
+    names = {word: f"matrix {word}" for word in matrix.commands} | {word: word for word in COMMANDS}
+    close = get_close_matches(name, names, n=1)
     hint = "`envcheck --help` lists the commands."
     if close:
-        hint = f"Did you mean `envcheck {close[0]}`?"
+        hint = f"Did you mean `envcheck {names[close[0]]}`?"
     return f"there is no command {name!r}. {hint}"
 
 

@@ -290,14 +290,15 @@ def use_free_folders(
     for environment in plan.environments:
         if exists(environment.folder):
             free = find_free_folder(environment.folder, exists)
-            command = _update_command(plan, environment, words)
-            note = (
-                f"{environment.folder} exists and stays as it is:"
-                f" these steps make {free}. {command}"
-            )
+            note = f"{environment.folder} exists and stays as it is: these steps make {free}."
+            if any(exists(f"{environment.folder}/{name}") for name in _OF_AN_ENVIRONMENT):
+                note += f" {_update_command(plan, environment, words)}"
             moved = move_environment(plan, environment.folder, free)
             plan = replace(moved, notes=(*plan.notes, note))
     return plan
+
+
+_OF_AN_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 
 
 def _update_command(plan: Plan, environment: Environment, words: tuple[str, ...]) -> str:

@@ -540,7 +540,7 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
     By known problems, then by requirements.
     """
     for finding_id, name in _SUBJECTS.items() if judged_frameworks(context) else ():
-        findings = list(problem_findings(context, finding_id))
+        findings = list(problem_findings(context, finding_id, stages=("run", "advice")))
         yield from findings
         yield from pin_findings(context, finding_id, name, findings)
 
@@ -566,6 +566,12 @@ def _choose_builds(context: Context, item: FileFault) -> tuple[str, ...]:
     """Return what brings a build for NumPy 2: what requires it states which, else a newer one."""
     broken = (need for need in violations(context) if need.found and need.name == item.distribution)
     return (next((need.requirement for need in broken), f"{item.distribution}>{item.release}"),)
+
+
+@rule(OTHER, goal="any", installs=True)
+def unresolvable_releases(context: Context) -> Iterator[Finding]:
+    """Find requested releases whose requirements no installer can meet, by known problems."""
+    yield from problem_findings(context, OTHER, stages=("install",))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import companions, framework_names, identities, identity, imported_modules
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.companions import companion_row, shares_cuda
+from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
 from envcheck.matrix.package_index import package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -343,7 +343,7 @@ def _no_wheel_for_python(
     evidence = cite(
         f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", newest
     )
-    other = _other_release(context, wanted.framework, wanted.distribution)
+    other = _other_release(context, wanted.framework, wanted.distribution, wanted.extras)
     requirement = wanted.text.replace(" ", "")
     return incompatible(
         f"{wanted.text} has no wheel for Python {_name_python(context)} here; {newest.version} has"
@@ -378,10 +378,12 @@ def _name_python(context: Context) -> str:
 
 
 @once
-def _other_release(context: Context, framework: str, distribution: str) -> str:
+def _other_release(
+    context: Context, framework: str, distribution: str, extras: tuple[str, ...]
+) -> str:
     """Name the newest release of the same distribution that this Python can install.
 
-    Return "" when there is none.
+    Return "" when there is none. It is asked for with the same extras.
     """
     rows = context.matrix.releases(framework, context.platform)
     matches = (
@@ -391,7 +393,9 @@ def _other_release(context: Context, framework: str, distribution: str) -> str:
     )
     alternative = next(matches, None)
     if alternative:
-        return alternative.pin
+        kept = [extra for extra in extras if extra in (list_extras(alternative) or ())]
+        asked = f"{distribution}[{','.join(kept)}]" if kept else distribution
+        return f"{asked}=={alternative.version}"
     return ""
 
 
@@ -452,9 +456,11 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         )
         if fitting and peer:
             cure = InstallRequirements((*fitting, peer.pin))
+        # of Keras, TensorFlow's own pin states what it goes with
+        verb = "requires" if set(pins) & set(row.requires) else "goes with"
         yield incompatible(
-            f"{wanted.text} does not go with {beside}: {row.label} requires {required}.",
-            (cite(f"matrix {row.label}", f"requires {required}", row),),
+            f"{wanted.text} does not go with {beside}: {row.label} {verb} {required}.",
+            (cite(f"matrix {row.label}", f"{verb} {required}", row),),
             cure=cure,
         )
 
@@ -789,8 +795,20 @@ def _is_aside(context: Context, wanted: WantedRelease) -> bool:
     pinned = {item.framework for item in others if "==" in item.specifier}
     installed = {build.framework for build in installed_builds(context)}
     if not context.matrix.framework_of(wanted.distribution):
-        return not (pinned | installed).isdisjoint(companion_row(wanted.distribution).frameworks)
+        beside = (pinned | installed) & set(companion_row(wanted.distribution).frameworks)
+        return bool(beside) and not _pins_its_framework(context, wanted)
     return bool(({item.framework for item in others} | installed) - {wanted.framework})
+
+
+def _pins_its_framework(context: Context, wanted: WantedRelease) -> bool:
+    """Return whether the oldest known release of a package demands one release of a framework.
+
+    Most likely an older one did too: vllm 0.6.5 requires torch==2.5.1.
+    """
+    rows = context.matrix.companion_releases(wanted.framework)
+    known = [row for row in rows if row.distribution == wanted.distribution]
+    names = companion_row(wanted.distribution).frameworks
+    return any(str(asked_of(known[-1], name)).startswith("==") for name in names if known)
 
 
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:

@@ -5,7 +5,7 @@ What its driver runs, and what known problems keep from the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
@@ -45,16 +45,19 @@ def problem_findings(
     concerns: Callable[[Build], bool] = lambda _: True,
     *,
     of_extras: bool = False,
+    stages: Collection[str] = ("install", "run", "advice"),
 ) -> Iterator[Finding]:
     """Yield the known problems of the judged builds, of one finding id.
 
-    `of_extras`: of builds with extras.
+    `of_extras`: of builds with extras. `stages`: of what a problem stops.
     """
     for framework in judged_frameworks(context):
         for build in filter(concerns, framework.builds):
             for problem in _list_problems(context, build):
-                is_meant = problem.finding == finding_id and (
-                    not of_extras or problem.requires_extra
+                is_meant = (
+                    problem.finding == finding_id
+                    and problem.stage in stages
+                    and (not of_extras or problem.requires_extra)
                 )
                 if is_meant and _applies(context, problem, build, framework.extras):
                     yield _report_problem(context, problem, build, framework.extras)

@@ -33,10 +33,11 @@ from envcheck.model.fixes.hardware import (
     UseMachineWithGpu,
     UseOtherProcessor,
 )
-from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.builds import Build, build_of
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
-from envcheck.rules.judged_builds import judged_builds
+from envcheck.rules.judged_builds import is_for_gpu_alone, judged_builds
+from envcheck.rules.wanted_releases import wanted_releases
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {
@@ -51,12 +52,8 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 @rule("gpu-absent", needs=("gpus",), goal="any")
 def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
-    idle = [
-        item
-        for item in installed_builds(context)
-        if item.traits.cuda.needs_gpu and not item.accelerator
-    ]
-    if idle and context.goal == "cpu":
+    idle = _list_idle(context) if context.goal == "cpu" else []
+    if idle:
         yield _report_idle(
             context, idle, "work on the CPU is asked for" if gpus else "this machine has none"
         )
@@ -82,13 +79,24 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
         )
 
 
+def _list_idle(context: Context) -> list[Build]:
+    """List what computes on GPUs only: builds, and the packages on top that are asked for."""
+    asked = (item.package for item in wanted_releases(context) if item.package)
+    packages = (row for row in asked if is_for_gpu_alone(context.matrix, row.distribution))
+    builds = judged_builds(context)
+    idle = [item for item in builds if item.traits.cuda.needs_gpu and not item.accelerator]
+    return [*idle, *map(build_of, packages)]
+
+
 def _report_idle(context: Context, builds: list[Build], reason: str) -> Finding:
-    """Say that builds compute on GPUs only: an error where nothing else is there."""
+    """Say that builds compute on GPUs only: an error where one is asked for or nothing else is."""
+    is_asked = not all(item.installed for item in builds)
+    is_error = is_asked or len(builds) == len(judged_builds(context))
     return incompatible(
         f"{' and '.join(item.label for item in builds)}"
         f" can compute on NVIDIA GPUs only, and {reason}.",
         (context.seen("gpus"),),
-        severity=ERROR if len(builds) == len(judged_builds(context)) else WARNING,
+        severity=ERROR if is_error else WARNING,
         cure=UseMachineWithGpu(),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Fact,
     FrameworkRelease,
@@ -77,6 +78,17 @@ def package_builds(context: Context) -> tuple[Build, ...]:
             builds.append(replace(build_of(row), installed=True))
     wanted = (item.package for item in wanted_releases(context))
     return (*builds, *(build_of(row) for row in wanted if row is not None and _has_cuda(row)))
+
+
+def is_for_gpu_alone(matrix: Matrix, name: str) -> bool:
+    """Return whether a package on top computes on no CPU.
+
+    Its wheels hold CUDA code, and none is for a system without CUDA.
+    """
+    rows = matrix.companion_releases(name)
+    return any(row.cuda_build for row in rows) and not any(
+        row.platform.startswith("macosx") for row in rows
+    )
 
 
 def _has_cuda(row: FrameworkRelease) -> bool:

@@ -149,7 +149,9 @@ class RowJudge:
         facts = replace(
             machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt
         )
-        return Context(facts, self.matrix, Target("gpu" if question.is_about_gpus else "cpu"))
+        if question.is_about_gpus:
+            return Context(facts, self.matrix, Target("gpu"))
+        return Context(replace(facts, gpus=empty.gpus), self.matrix, Target("cpu"))
 
 
 def _join(fits: list[Fit]) -> Fit:

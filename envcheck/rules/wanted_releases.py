@@ -345,7 +345,7 @@ def _means_older(context: Context, section: str, name: str, requirement: Require
         return False
     first = numbers(known[-1].version)
     if requirement.pin:
-        return numbers(requirement.pin) < first
+        return Version(requirement.pin) < Version(known[-1].version)
     python = context.facts.python.version.value
     pythons = [numbers(minor) for row in known for minor in row.pythons]
     is_older = bool(python and pythons) and numbers(python or "")[:2] < min(pythons)
