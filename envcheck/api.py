@@ -591,9 +591,8 @@ def doctor(
     python, env = os.fspath(python), os.fspath(env)
     unknown = frozenset(only) - set(rules.catalogue())
     if unknown:
-        raise UserError(
-            f"--only: no finding has the id {', '.join(sorted(unknown))}: see the page Findings."
-        )
+        names = ", ".join(sorted(unknown))
+        raise UserError(f"--only: no finding has the id {names}; `envcheck rule` lists them.")
     judged = make_doctor(expect, requirements, matrix)
     machine = _read_judged(snapshot, python, env)
     inspected = _inspected(python, env, snapshot)
@@ -962,14 +961,27 @@ def read_machine(
     failed = isinstance(executable, Unknown) and executable.why in ("crashed", "timeout")
     if (python or env) and not isinstance(executable, Known) and not failed:
         option = f"--python {python}" if python else f"--env {env}"
-        raise UserError(f"{option}: no Python environment found. {_describe_tried(executable)}")
+        raise UserError(f"{option}: {_describe_missing(executable)}")
     return found
 
 
-def _describe_tried(fact: object) -> str:
+def _describe_missing(fact: object) -> str:
+    """Say why there is no environment: what was looked at, or what this user may not read."""
     tried = getattr(fact, "tried", ())
-    detail = getattr(fact, "detail", "")
-    return detail or (f"Looked at {', '.join(tried)}." if tried else "")
+    for path in filter(_is_denied, tried):
+        return f"this user may not read {path}, or the file that it leads to."
+    detail = getattr(fact, "detail", "") or (f"Looked at {', '.join(tried)}." if tried else "")
+    return f"no Python environment found. {detail}"
+
+
+def _is_denied(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116 - pathlib is slow to import
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def make_doctor(
@@ -1250,10 +1262,27 @@ _LOCK_LIMIT = 32 << 20  # bytes of a lock file: real ones of uv reach two megaby
 _SNAPSHOT_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
+_PROJECT_FILES = ("requirements.txt", "Dockerfile", "environment.yml", "uv.lock", "poetry.lock")
+
+
+def _advise(path: str) -> str:
+    """Name the files that can be checked, where a folder or its pyproject.toml is none."""
+    is_folder = os.path.isdir(path)  # noqa: PTH112
+    if path != CONFIG and not is_folder:
+        return "."
+    folder = path if is_folder else ""
+    from envcheck.actions import shell_line
+
+    names = (CONFIG, *_PROJECT_FILES) if is_folder else _PROJECT_FILES
+    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118
+    there = list(filter(os.path.isfile, files))
+    if there:
+        return f". `{shell_line(('envcheck', 'check', *there))}` checks what is there."
+    return ". Name the project's file with --config."
+
+
 def _read_text(path: str) -> str:
-    advice = "."
-    if path == CONFIG:
-        advice = ". Name the project's file with --config."
+    advice = _advise(path)
     try:
         is_lock = re.search(r"(\.lock|(^|[\\/])pylock[^\\/]*\.toml|conda-lock\.ya?ml)$", path)
         limit = _LOCK_LIMIT if is_lock else _TEXT_LIMIT

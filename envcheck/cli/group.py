@@ -117,11 +117,11 @@ _TYPED = click.core.ParameterSource.COMMANDLINE
 
 
 def _refuse_empty(command: click.Command) -> None:
-    """Let no option take an empty text."""
+    """Let no option or argument take an empty text."""
     for each in getattr(command, "commands", {}).values():
         _refuse_empty(each)
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and parameter.type is click.STRING:
+        if parameter.type is click.STRING:
             parameter.type = _Stated()
 
 

@@ -618,3 +618,25 @@ def test_what_replaces_the_build_of_nvidias_image_is_said_with_the_pins_that_pip
     assert expected in report
     assert ("a vendor's own build" in report) == bool(expected)
     assert ("PIP_CONSTRAINT names /etc/pip/constraint.txt" in report) == constrained
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "says"),
+    [
+        ("tensorflow[and-cuda]==2.15.0\n", BAD, r"write `tensorflow\[and-cuda\]==2\.15\.1`"),
+        (
+            "tensorflow[and-cuda]==2.15.1\nkeras==3.0.0\n",
+            BAD,
+            r"fix: In \S+:2, write `keras==2\.15\.0` in place of `keras==3\.0\.0`\.",
+        ),
+        ("vllm==0.6.3\ntorch==2.5.1\n", OPEN, r"from before 0\.6\.5"),
+        ("torch=2.4.0\n", OPEN, r"`torch=2\.4\.0` is no requirement: pip pins a release with `==`"),
+        ("onnxruntime==1.17.3\nnumpy==2.1.0\n", BAD, r"write `numpy<2,>=1\.26\.0`"),
+        ("onnxruntime==1.19.2\nnumpy==2.1.0\n", GOOD, ""),
+    ],
+)
+def test_what_pip_would_do_with_the_lines_of_a_file(text: str, verdict: str, says: str) -> None:
+    goal = "cpu" if text.startswith("onnx") else "gpu"
+    found, report = said(text, file="requirements.txt", config=Config(expect=goal))
+    assert found == verdict, report
+    assert re.search(says, report), report

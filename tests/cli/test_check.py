@@ -193,3 +193,16 @@ def test_several_files_are_judged_by_position(tmp_path: Path) -> None:
     refused = check(tmp_path, "Dockerfile", "docs.txt", "--json")
     assert refused.returncode == 2
     assert "--format json writes one document" in refused.stdout
+
+
+def test_a_folder_is_answered_with_the_files_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"Name the project's file with --config\."):
+        run(["check"])
+    (tmp_path / "requirements.txt").write_text("torch==2.8.0\n")
+    with pytest.raises(UserError, match=r"`envcheck check requirements\.txt` checks what is there"):
+        run(["check"])
+    with pytest.raises(UserError, match=r"`envcheck check \./requirements\.txt` checks"):
+        run(["check", "."])

@@ -57,6 +57,7 @@ def test_help_shows_each_command_below_its_task_in_one_line(
     ("typed", "meant"),
     [
         ("doctr", "Did you mean `envcheck doctor`?"),
+        ("query", "Did you mean `envcheck matrix query`?"),
         ("complete bash", "Did you mean `envcheck completion`?"),
         ("doctor --expct cpu", "'--expect'"),
         ("frobnicate", "`envcheck --help` lists the commands."),

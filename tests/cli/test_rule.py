@@ -137,9 +137,10 @@ def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "words",
     ["doctor --env", "install torch --env", "fix --env", "plan torch --driver", "smoke --env",
-     "matrix query --gpu", "explain x --snapshot", "install --rollback"],
+     "matrix query --gpu", "explain x --snapshot", "install --rollback",
+     "explain", "check", "plan", "rule", "matrix show"],
 )  # fmt: skip
-def test_an_empty_option_is_an_error(words: str) -> None:
+def test_an_empty_option_or_argument_is_an_error(words: str) -> None:
     assert words.split(maxsplit=1)[0] in COMMANDS
     with pytest.raises(UserError, match="it is empty: is a variable of your shell not set"):
         run([*words.split(), ""])

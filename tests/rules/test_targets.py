@@ -15,6 +15,7 @@ from envcheck.rules.wanted_releases import (
     BITS,
     GLIBC,
     LIBC,
+    OLDER,
     PLATFORM,
     PYTHON,
     REMOVED,
@@ -39,6 +40,19 @@ def test_newest_release_that_satisfies_the_specifier() -> None:
     assert label("tensorflow==2.15.*") == "tensorflow 2.15.1"
     assert label("TensorFlow>=2.14,<2.16") == "tensorflow 2.15.1"
     assert label("tensorflow==2.15") == "tensorflow 2.15.0"
+
+
+def test_a_release_before_the_first_is_compared_as_a_version() -> None:
+    assert resolve("torch==1.0", facts(version=known("3.7.9"))).obstacle == ""
+    assert resolve("torch==0.4.1", facts(version=known("3.6.9"))).obstacle == OLDER
+
+
+@pytest.mark.parametrize("asked", ["cupy-cuda12x", "vllm"])
+def test_what_computes_on_gpus_alone_is_refused_where_none_is(asked: str) -> None:
+    refused = evaluate(context(facts(), asked, expect="cpu"))
+    assert ("gpu-absent", "error") in {(item.id, item.severity) for item in refused.findings}
+    fine = evaluate(context(facts(), "torch", expect="cpu"))
+    assert "gpu-absent" not in {item.id for item in fine.findings if item.severity == "error"}
 
 
 def test_unpinned_takes_the_newest_for_this_python() -> None:
