@@ -54,21 +54,24 @@ _RUN_FINDINGS = frozenset(
 def with_steps(report: Report) -> Report:
     """Give a report the steps that mend it; what one pip command can do together it does together.
 
-    A note is nothing to mend. What only a person can do is a step without a command; other ways
-    are no steps. What a finding says is verified by the doctor once its last step is taken, each
-    step before by what its own command leaves behind.
+    What only a person can do is a step without a command; other ways are no steps. What a finding
+    says is verified by the doctor once its last step is taken, each step before by what its own
+    command leaves behind.
     """
     steps: list[Step] = []
     last: dict[str, int] = {}
     for finding in report.findings:
-        is_to_mend = finding.caused_by is None and finding.severity != NOTE
-        if is_to_mend and finding.fix is not None:
+        if finding.caused_by is None and finding.fix is not None:
             for action in finding.fix.actions or (
                 _build_manual_step(finding, finding.fix.summary),
             ):
                 last[finding.id] = _add(steps, action.with_purpose(finding.fix.summary), finding.id)
-    checkable = {item.id for item in report.findings if item.verdict == INCOMPATIBLE}
-    checkable -= _RUN_FINDINGS
+    # A note's check may fail for other reasons than the step: nothing to verify it by.
+    checkable = {
+        item.id
+        for item in report.findings
+        if item.verdict == INCOMPATIBLE and item.severity != NOTE
+    } - _RUN_FINDINGS
     numbered = tuple(
         _with_check(
             report,

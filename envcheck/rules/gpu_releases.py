@@ -197,6 +197,9 @@ def _report_problem(
         name = name_of(problem.condition)
         condition = f" Installed: {name} {context.distributions[name].version}."
     severity = _choose_severity(problem, build, extras)
+    cure = _build_cure(problem, build, extras)
+    if build.installed and severity == NOTE:
+        cure = None  # what works needs no mending: TensorBoard comes back where it is used
     return Finding(
         problem.finding,
         INCOMPATIBLE,
@@ -208,7 +211,7 @@ def _report_problem(
             ),
             cite(f"problems {problem.id}", problem.what, problem),
         ),
-        cure=_build_cure(problem, build, extras),
+        cure=cure,
         # what only warns is about something else than the import: TensorBoard's command
         stops=USE if severity == WARNING else "",
     )

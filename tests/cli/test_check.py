@@ -10,8 +10,9 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
+from envcheck.cli.group import run
 from envcheck.host.data_files import read_packaged
-from envcheck.model import SCHEMA_VERSION, Snapshot
+from envcheck.model import SCHEMA_VERSION, Snapshot, UserError
 from envcheck.render.json_contracts import render_snapshot
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch
