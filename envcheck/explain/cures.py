@@ -97,7 +97,13 @@ def names_of(cure: Fix | None) -> set[str]:
 
 
 # Messages for which the driver must be that of the very CUDA.
-_FULL_DRIVER_SIGNATURES = ("image-driver", "ptx-", "container-requirement", "forward-compat")
+_FULL_DRIVER_SIGNATURES = (
+    "image-driver",
+    "ptx-",
+    "container-requirement",
+    "forward-compat",
+    "conda-cuda-virtual",  # __cuda is the CUDA of the driver itself
+)
 
 
 def _install_driver(values: ClaimValues) -> InstallDriver:

@@ -37,7 +37,7 @@ def list_placements(events: Iterable[Event]) -> tuple[Placed, ...]:
     for event in logged:
         row = event.values
         device = row["placed_on"].upper()
-        by_device.setdefault(device, Counter())[row.get("op") or row["op2"]] += event.count
+        by_device.setdefault(device, Counter())[row["op"]] += event.count
     rows = [
         Placed(device, kinds.total(), tuple(name for name, _ in kinds.most_common()))
         for device, kinds in by_device.items()

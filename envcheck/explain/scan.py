@@ -484,12 +484,22 @@ class Scanner:
                 pattern = self._patterns[number] = re.compile(self._signatures[number].expression)
             offsets: dict[Captures, int] = {}
             for match in islice(pattern.finditer(text), _PER_LINE):
-                captures = tuple(
-                    (name, value) for name, value in match.groupdict().items() if value is not None
-                )
-                offsets.setdefault(captures, match.start())
+                offsets.setdefault(_read_captures(match), match.start())
             matches += [(number, captures, offset) for captures, offset in offsets.items()]
         return tuple(matches)
+
+
+def _read_captures(match: re.Match[str]) -> Captures:
+    """Return what a message states by name.
+
+    A pattern numbers a name that several of its wordings state: cuda_wanted, cuda_wanted2.
+    """
+    values = {name: value for name, value in match.groupdict().items() if value is not None}
+    for name in tuple(values):
+        first = name.rstrip("234")
+        if first not in values and first in match.re.groupindex:
+            values[first] = values.pop(name)
+    return tuple(values.items())
 
 
 class Stream:
