@@ -92,6 +92,8 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
             "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
         )
         return Remedy(summary, steps) if steps else None
+    if fix.framework and not steps:
+        return _build_from_source(situation, fix.framework, fix.capability)
     cuda = _find_first_toolkit(situation, fix.capability, row.first_toolkit)
     summary = (
         f"Install a build for CUDA {cuda} or newer,"
@@ -205,7 +207,7 @@ def _name_older_release(situation: Situation, build: Build, capability: str) -> 
     """Name the newest release that still has machine code for an old GPU."""
     releases = _list_supporting_releases(situation, build, capability)
     if not releases:
-        return _build_from_source(situation, build, capability)
+        return _build_from_source(situation, build.framework, capability)
     row = releases[0]
     framework = identity(build.framework)
     own_index = (
@@ -229,7 +231,7 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
         if _is_after(row, build)
     ]
     if not releases:
-        return _build_from_source(situation, build, capability)
+        return _build_from_source(situation, build.framework, capability)
     row, newest = releases[-1], releases[0]
     if newest.version == row.version:
         newest_text = ""
@@ -243,7 +245,7 @@ def _name_newer_release(situation: Situation, build: Build, capability: str) -> 
     )
 
 
-def _build_from_source(situation: Situation, build: Build, capability: str) -> Remedy:
+def _build_from_source(situation: Situation, framework: str, capability: str) -> Remedy:
     names = {
         gpu.name.value
         for gpu in situation.context.gpus
@@ -251,7 +253,7 @@ def _build_from_source(situation: Situation, build: Build, capability: str) -> R
     }
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
-        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}."
+        f"No {framework} wheel in the matrix for this Python has machine code for {gpu}."
         f" Build it from source for compute capability {capability}, use a build for another"
         " Python, or use NVIDIA's container images.",
     )

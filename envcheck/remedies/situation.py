@@ -37,8 +37,8 @@ from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import (
     best_gpu_row,
     find_index_build,
+    find_served_release,
     gpu_requirement,
-    serves_capability,
 )
 from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 
@@ -343,11 +343,14 @@ class Situation:
             if is_pinned:
                 requirement = f"{framework}=={row.version}+{row.local}"
             return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
-        if self.os in ("windows", "darwin"):
+        row = None
+        if capability:
+            row = find_served_release(context, framework, capability)
+        elif public or self.facts.python.version.value is not None:
+            row = best_gpu_row(context, framework, public)
+        if self.os in ("windows", "darwin") or (capability and row is None):
             return ()
-        is_known = bool(public) or self.facts.python.version.value is not None
-        row = best_gpu_row(context, framework, public) if is_known else None
-        if row is not None and not (capability and not serves_capability(context, row, capability)):
+        if row is not None:
             return self.install(gpu_requirement(context, row))
         return self.install(traits.plans.gpu_requirement or traits.name, upgrade=True)
 

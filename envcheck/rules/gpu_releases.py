@@ -428,6 +428,18 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
     )
 
 
+def find_served_release(
+    context: Context, framework: str, capability: str
+) -> FrameworkRelease | None:
+    """Return the newest release for this Python and driver with machine code for a GPU."""
+    rows = (
+        row
+        for row in gpu_rows(context, framework)
+        if supports_python(context, row) and driver_runs(context, row.cuda)
+    )
+    return next((row for row in rows if serves_capability(context, row, capability)), None)
+
+
 def package_for_machine(
     context: Context, name: str, capability: str = ""
 ) -> tuple[FrameworkRelease | None, bool]:
