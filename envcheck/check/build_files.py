@@ -30,6 +30,7 @@ from envcheck.check.requirement_files import (
     parse_environment_yml,
     parse_requirements,
     read_lock,
+    read_setup,
 )
 from envcheck.host.documents import dig, list_in, table_in, tables_in
 
@@ -168,6 +169,11 @@ def read_blueprints(
         return _yaml(text, path, files)
     if name.endswith((".txt", ".in")):
         return (parse_requirements(text, path, files),)
+    if name in ("setup.cfg", "setup.py"):
+        found = read_setup(text, path, selection.extras if selection else ())
+        if found is None:
+            raise FileError(f"{path} states no list of requirements that can be read.")
+        return (found,)
     return parse_dockerfile(text, path, files)
 
 

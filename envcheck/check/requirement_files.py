@@ -371,10 +371,8 @@ def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) 
         path, text = found
         if name == "pyproject.toml":
             blueprint = _read_pyproject(text, path, files, Selection(extras, groups))
-        elif name == "setup.cfg":
-            blueprint = _read_setup_cfg(text, path, extras)
         else:
-            blueprint = _read_setup_py(text, path, extras)
+            blueprint = read_setup(text, path, extras)
         if blueprint is not None:
             return blueprint
     return None
@@ -395,6 +393,15 @@ def _read_pyproject(text: str, path: str, files: Files, selection: Selection) ->
     parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
     lines = tuple(line for part in parts for line in part.requirements)
     return replace(blueprint, requirements=(*blueprint.requirements, *lines))
+
+
+def read_setup(text: str, path: str, extras: tuple[str, ...] = ()) -> Blueprint | None:
+    """Read a setup.cfg or setup.py; None if it states no list of requirements.
+
+    Code is read, never run: `install_requires=["torch>=2.1"]`.
+    """
+    read = _read_setup_cfg if path.endswith(".cfg") else _read_setup_py
+    return read(text, path, extras)
 
 
 def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:

@@ -203,9 +203,14 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     names = (name for distributions in beside for name in distributions)
     found = (matrix.companions_of(row.framework, row.version, row.platform, name) for name in names)
     newest = (
-        next((item for item in releases if shares_cuda(item, row)), None) for releases in found
+        next((item for item in releases if _fits_beside(item, row)), None) for releases in found
     )
     return tuple(item.pin for item in newest if item)
+
+
+def _fits_beside(item: FrameworkRelease, row: FrameworkRelease) -> bool:
+    """Return whether a companion and a release share a CUDA and a Python."""
+    return shares_cuda(item, row) and not set(item.pythons).isdisjoint(row.pythons)
 
 
 def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:

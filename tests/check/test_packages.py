@@ -640,3 +640,12 @@ def test_what_pip_would_do_with_the_lines_of_a_file(text: str, verdict: str, say
     found, report = said(text, file="requirements.txt", config=Config(expect=goal))
     assert found == verdict, report
     assert re.search(says, report), report
+
+
+def test_a_setup_py_is_read_and_not_run() -> None:
+    text = "from setuptools import setup\nsetup(install_requires=['torch==2.5.1'])\n"
+    found, report = said(text, file="setup.py", config=Config(expect="gpu"))
+    assert found == GOOD, report
+    assert "torch 2.5.1 is built for CUDA 12.4" in report
+    with pytest.raises(FileError, match=r"setup\.py states no list of requirements"):
+        said("from setuptools import setup\nsetup()\n", file="setup.py")
