@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
 from envcheck.actions.extras import MissingExtraError
-from envcheck.diagnosis.doctor import Doctor, fold_home, inspected_options
+from envcheck.diagnosis.doctor import Doctor, inspected_options
 from envcheck.host.documents import table_in
+from envcheck.host.paths import fold_home
 from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
@@ -1018,6 +1019,7 @@ def _can_import(python: PythonFacts) -> bool:
 def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], None]) -> Snapshot:
     """Add how the real imports of an environment of this machine end, or why none was tried."""
     from envcheck.host.local import LocalHost  # few commands import
+    from envcheck.model.quoting import quote
     from envcheck.probes.collection import Redactor
     from envcheck.probes.imports import collect_imports, find_reason_not_to_import
 
@@ -1025,8 +1027,10 @@ def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], N
     reason = find_reason_not_to_import(LocalHost(), python)
     if reason:
         return with_imports(machine, Unknown("denied", reason))
-    tests = collect_imports(python, seconds, watch)
-    return with_imports(machine, Redactor.from_environment(os.environ).redact(tests))
+    tests = Redactor.from_environment(os.environ).redact(collect_imports(python, seconds, watch))
+    folders = ("~/", f"{python.prefix.value or '~'}/")  # the environment's own files are facts
+    quoted = [replace(test, printed=quote(test.printed, folders)) for test in tests.value or ()]
+    return with_imports(machine, replace(tests, value=tuple(quoted)) if quoted else tests)
 
 
 def _explain_import(context: rules.Context, printed: str) -> Finding | None:

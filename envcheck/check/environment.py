@@ -44,6 +44,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.model.quoting import quote
 from envcheck.model.requirements import Requirement, read_requirement
 from envcheck.model.specifiers import can_be_met, within
 from envcheck.rules import Context, Target
@@ -668,7 +669,7 @@ def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:
 
 
 def _at(line: Line) -> Source:
-    return Source("file", line.location, line.text)
+    return Source("file", line.location, quote(line.text))
 
 
 def _applies(context: Context, line: Line) -> bool:

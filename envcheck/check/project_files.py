@@ -14,7 +14,8 @@ from envcheck.check.requirement_files import (
     read_toml,
 )
 from envcheck.host.documents import table_in
-from envcheck.model import dataclass, hide_url_secrets
+from envcheck.model import dataclass
+from envcheck.model.quoting import quote
 
 Beside = Callable[[str], "Callable[[str], str | None]"]  # reads what the named file may name
 
@@ -112,7 +113,7 @@ def _note_unread(part: Blueprint) -> list[str]:
         f"{line.location}: {line.text.replace('not judged', 'not planned')}" for line in part.gaps
     ]
     for line in part.indexes:
-        address = hide_url_secrets(re.split(r"[ =]+", line.text, maxsplit=1)[-1])
+        address = quote(re.split(r"[ =]+", line.text, maxsplit=1)[-1])
         notes.append(
             f"{line.location} names the index {address}: the plan chooses the builds for this"
             " machine, and asks only the indexes that pip or uv is configured for."

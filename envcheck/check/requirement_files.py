@@ -18,6 +18,7 @@ from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_i
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.model import RequestError, canonical_name, dataclass
+from envcheck.model.quoting import quote
 from envcheck.model.requirements import (
     Requirement,
     evaluate_marker,
@@ -93,7 +94,7 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
         with suppress(FileError):
             project = read_local_project(name, inside)
     if project is None:
-        gap = f"{name} is a separate project; its dependencies are not judged."
+        gap = f"{quote(name)} is a separate project; its dependencies are not judged."
         gaps.append(replace(line, text=gap))
         return
     gaps += [replace(gap, location=line.location) for gap in project.gaps]

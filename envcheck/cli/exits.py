@@ -200,7 +200,9 @@ def _fail(message: str, code: int) -> int:
     if _wants_json(sys.argv[1:]):
         import json
 
-        document = {"schema": "envcheck/error/1", "error": message, "exit_code": code}
+        from envcheck.host.paths import fold_home
+
+        document = {"schema": "envcheck/error/1", "error": fold_home(message), "exit_code": code}
         sys.stdout.write(json.dumps(document) + "\n")
     else:
         sys.stderr.write(f"envcheck: {inert(message)}\n")

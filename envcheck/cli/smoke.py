@@ -36,6 +36,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.quoting import quote
 from envcheck.probes.collection import Redactor
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.gpus import collect_gpus
@@ -212,10 +213,22 @@ def run(
             session = _run(session, task, jobs, progress)
         finally:
             progress.close()
-    redacted: Session = Redactor.from_environment(os.environ).redact(session)
+    redacted = _quote_runs(Redactor.from_environment(os.environ).redact(session))
     if any(each.bad for each in redacted.runs):
         return causes().with_findings(redacted)
     return redacted
+
+
+def _quote_runs(session: Session) -> Session:
+    """Keep of a framework's words what may be shown: their cause is known by now."""
+    runs = []
+    for each in session.runs:
+        results = []
+        for result in each.results:
+            error, message = quote(result.error), quote(result.message)
+            results.append(replace(result, error=error, message=message))
+        runs.append(replace(each, results=tuple(results)))
+    return replace(session, runs=tuple(runs))
 
 
 def _choose_devices(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envcheck.diagnosis import diagnose, with_steps
-from envcheck.host.paths import shorten_path
+from envcheck.host.paths import fold_home, shorten_path
 from envcheck.model import (
     ERROR,
     NOT_STATED,
@@ -155,14 +155,6 @@ def _without_marker(facts: Facts) -> Facts:
 def inspected_options(python: str, env: str) -> tuple[str, ...]:
     """Return the options with which another command inspects the same environment."""
     return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
-
-
-def fold_home(path: str) -> str:
-    """Write ~ for this user's home folder: a report is sent to others."""
-    home = os.path.expanduser("~").rstrip(os.sep)  # noqa: PTH111 - pathlib is slow to import
-    if len(home) > 1 and path.startswith(home + os.sep):
-        return f"~{path[len(home) :]}"
-    return path
 
 
 _OWN_KINDS = ("venv", "conda")  # of a Python that no other program uses

@@ -13,6 +13,7 @@ from envcheck.explain.log import (
     find_framework_of_package,
     normalize_capability,
 )
+from envcheck.explain.signatures import Event
 from envcheck.host.data_files import load_data
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
@@ -33,6 +34,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
+from envcheck.model.quoting import quote
 from envcheck.model.requirements import name_of
 from envcheck.model.versions import cuda_of_number, public_version
 from envcheck.rules.context import Context, Target
@@ -105,6 +107,11 @@ def _known(value: Any) -> Fact[Any]:
     return from_file(value, "log") if value else _NOT_SAID
 
 
+def _source_of(event: Event) -> Source:
+    """Name the line of a message; what it says is quoted."""
+    return Source("file", f"{event.file}:{event.line}", quote(event.text))
+
+
 class _LogFacts:
     """What messages captured, as facts with the line they stand in."""
 
@@ -117,7 +124,7 @@ class _LogFacts:
         if match is None:
             return _NOT_SAID
         event, value = match
-        return from_file(value, f"{event.file}:{event.line}", event.text)
+        return Known(value, _source_of(event))
 
     def find_python(self) -> Fact[str]:
         """Return the release of Python that the log states, else the minor that paths show."""
@@ -195,7 +202,7 @@ class _LogFacts:
     ) -> FrameworkBuild:
         """Make the build that the name of the container's image tells."""
         event = self._log.select("container-image")[0]
-        source = Source("file", f"{event.file}:{event.line}", event.text)
+        source = _source_of(event)
         cuda_version: Fact[str] = Known(cuda, source) if cuda and cuda != "cpu" else _NOT_SAID
         cuda_build = Known(value=cuda != "cpu", source=source)
         return FrameworkBuild(
@@ -250,7 +257,7 @@ class _LogFacts:
         """List the GPUs whose compute capability the log states, or their names tell."""
         found = []
         for event, name in self._log.find_captures("gpu"):
-            source = Source("file", f"{event.file}:{event.line}", event.text)
+            source = _source_of(event)
             value = event.values.get("cc") or event.values.get("sm")
             capability = normalize_capability(value) if value else _find_capability(name)
             if capability:

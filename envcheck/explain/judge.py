@@ -74,6 +74,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.packages import InstallTogether
+from envcheck.model.quoting import quote
 from envcheck.model.requirements import name_of
 from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
@@ -119,7 +120,8 @@ class LogJudge:
     def __call__(self, scan: Scan, files: tuple[str, ...], notes: Sequence[str] = ()) -> Reading:
         """Judge one scan; `notes` say what could not be read to its end."""
         report = judge_log(scan.events, self._matrix, self._facts, self._target, scan.ending)
-        return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
+        shown = _quote_scan(scan)
+        return Reading(report, shown, files, tuple(notes), with_machine=self._facts is not None)
 
     def read(self, sources: Sequence[tuple[str, Iterable[bytes]]], notes: Sequence[str]) -> Reading:
         """Scan logs, each a name and its bytes in blocks, and judge them.
@@ -184,10 +186,24 @@ _QUOTED_LINES = 6  # lines shown of one claim
 def _quote_events(events: Iterable[Event]) -> tuple[Evidence, ...]:
     """Show the lines of the log that speak for something."""
     rows = islice(events, _QUOTED_LINES)
-    return tuple(
-        Evidence("log", event.text, Source("file", format_place(event), event.text))
-        for event in rows
-    )
+    quoted: list[Evidence] = []
+    for event in rows:
+        text = quote(event.text)
+        quoted.append(Evidence("log", text, Source("file", format_place(event), text)))
+    return tuple(quoted)
+
+
+def _quote_scan(scan: Scan) -> Scan:
+    """Keep of the messages what may be shown: the report rests on what they say, no reader does."""
+    events = []
+    for event in scan.events:
+        captures = tuple((name, quote(value)) for name, value in event.captures)
+        text, worker = quote(event.text), quote(event.worker)
+        events.append(replace(event, captures=captures, text=text, worker=worker))
+    raised = scan.ending.raised
+    if raised is not None:
+        raised = replace(raised, message=quote(raised.message))
+    return replace(scan, events=tuple(events), ending=replace(scan.ending, raised=raised))
 
 
 def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
@@ -204,7 +220,13 @@ def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     elif claim.severity == ERROR:
         severity = ERROR
     quoted = _quote_events(claim.events)
-    return Finding(claim.id, INCOMPATIBLE, severity, claim.message, quoted, fix, caused_by=cause)
+    message = _quote_message(claim)
+    return Finding(claim.id, INCOMPATIBLE, severity, message, quoted, fix, caused_by=cause)
+
+
+def _quote_message(claim: Claim) -> str:
+    """Return a claim's sentence; what a rule says of a machine that was read is no quotation."""
+    return quote(claim.message) if claim.events else claim.message
 
 
 def build_rival_findings(log: Log, root: Claim, known: set[str]) -> tuple[Finding, ...]:
@@ -393,7 +415,7 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
         cure = InstallTogether(releases, clash.tool)
         situation = build_situation(log, Claim(finding.id, Strength.OPEN, clash.message))
         fix = write_fix(cure, situation) or fix
-    named: Finding = replace(finding, message=clash.message, fix=fix)
+    named: Finding = replace(finding, message=quote(clash.message), fix=fix)
     return named
 
 
@@ -536,12 +558,12 @@ def _report_without_cause(
     known = signatures_by_name()
     if unclear:
         meanings = [
-            fill_message(known[item.signature].meaning, item.values) or item.text
+            quote(fill_message(known[item.signature].meaning, item.values) or item.text)
             for item in unclear
         ]
         message = f"{' '.join(dict.fromkeys(meanings))} The log does not show the cause."
         findings.insert(0, _build_symptom(message, unclear))
-    findings[:0] = [_build_symptom(claim.message, claim.events) for claim in claims]
+    findings[:0] = [_build_symptom(_quote_message(claim), claim.events) for claim in claims]
     verdict = COMPATIBLE
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
     if claims or unclear:
@@ -663,7 +685,7 @@ def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:
     """Say that no GPU is used, where none seems to be meant."""
     if not claims:
         return []
-    message = f"{_UNUSED}: {claims[0].message} If one is meant, add --expect gpu."
+    message = f"{_UNUSED}: {_quote_message(claims[0])} If one is meant, add --expect gpu."
     return _build_note(NOISE, message, claims[0].events)
 
 

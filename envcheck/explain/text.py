@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from envcheck.explain.frame import is_exception, is_remark
 from envcheck.host.documents import parse_object
-from envcheck.model import dataclass, hide_secrets
+from envcheck.model import dataclass
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _SAMPLE = 4096
@@ -329,7 +329,7 @@ class Cutter:
 
 def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line without timestamps, log prefixes, quote marks and prompts."""
-    bare = hide_secrets(decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v"))
+    bare = decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v")
     text, workers, level = _unwrap_json(bare), [], ""
     for _ in range(_PREFIXES_PER_LINE):
         match = _match_prefix(text)

@@ -70,6 +70,15 @@ def expand_path(path: str) -> str:
     return os.path.expanduser(path.replace("$USER", name))
 
 
+def fold_home(text: str) -> str:
+    """Write ~ for this user's home folder in a text or a document that is sent to others."""
+    home = os.path.expanduser("~").rstrip("/\\")
+    if len(home) < 2 or os.path.basename(home) not in text:
+        return text
+    either = re.escape(home).replace("\\\\", "\\\\{1,2}")  # JSON doubles each \\
+    return re.sub(rf"(?<![\w./-]){either}(?=$|[/\\:;,'\"\s)\]])", "~", text)
+
+
 def shorten_path(path: str) -> str:
     """Write a folder of this machine as it is seen from the working folder: .venv, ~/other/env."""
     here = os.path.join(os.getcwd(), "")

@@ -143,7 +143,6 @@ from envcheck.model.text import (
     UserError,
     canonical_name,
     escaped_in_json,
-    hide_secrets,
     hide_url_secrets,
     inert,
 )

@@ -12,30 +12,6 @@ _ACTIVE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud
 _URL = r"[a-zA-Z][\w+.-]*://[^\s'\"<>)\]]+"
 # conda's channels hold tokens behind /t/, and forums the titles of their topics, before a number.
 _IN_URL = r"(?P<name>://)[^/\s]*@|(?P<channel>/t/)[^/]+(?=/(?!\d+(?:/|$)))|(?P<query>\?)[^#]+"
-# A header, a value with letters and digits behind a name that ends so (pad_token_id=0 stays), and
-# tokens by their form.
-_VALUE = r"[^\s\"',;:]"
-_HIDDEN = (
-    r"(authorization: *\w+ |bearer |--password[ =]"
-    r"|(?:token|secret|passw(?:or)?d|[_-]key)[\"']? ?[=:]"
-    rf" ?[\"']?(?={_VALUE}*[a-z])(?={_VALUE}*\d)(?={_VALUE}{{8}}))"
-    rf"{_VALUE}+|\b(?:gh[pousr]_|github_pat_|hf_|glpat-|pypi-|xox[abpr]-|akia)\w{{16,}}"
-)
-_SIGNS = (
-    "author",
-    "bearer",
-    "passw",
-    "token",
-    "secret",
-    "_key",
-    "-key",
-    "gh",
-    "hf_",
-    "glpat",
-    "pypi-",
-    "xox",
-    "akia",
-)
 
 
 def counted(number: int, noun: str) -> str:
@@ -60,14 +36,6 @@ def _keep_sign(found: "re.Match[str]") -> str:
     if found["name"]:
         return "://***@"
     return (found["channel"] or found["query"]) + "***"
-
-
-def hide_secrets(text: str) -> str:
-    """Hide what URLs hold, and what a text calls a token, a secret, a key or a password."""
-    lower = text.lower()
-    if any(sign in lower for sign in _SIGNS):  # a tenth of the time
-        text = re.sub(_HIDDEN, r"\1***", text, flags=re.IGNORECASE)
-    return hide_url_secrets(text)
 
 
 class UserError(Exception):

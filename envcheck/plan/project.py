@@ -109,8 +109,10 @@ def _read_line(text: str, place: str, context: Context, notes: list[str]) -> Req
     except RequestError:
         if not place:
             raise
+        from envcheck.model.quoting import quote  # few files hold such a line
+
         what = "comes from an address" if "://" in text else "is no requirement"
-        notes.append(f"{place}: {text[:60]!r} {what}, and is not planned.")
+        notes.append(f"{place}: {quote(text[:60])!r} {what}, and is not planned.")
         return None
     is_typed = is_requirement(requirement.plain) and not requirement.url
     if place and not context.matrix.framework_of(requirement.name):

@@ -12,7 +12,8 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, GpuActivity, Known, encode, hide_secrets
+from envcheck.model import Absent, Fact, GpuActivity, Known, encode
+from envcheck.model.quoting import quote
 from envcheck.model.text import counted
 from envcheck.render.document import Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import document_text, schema_keys
@@ -190,7 +191,7 @@ def _run_time(seconds: int | None) -> str:
 def _list_remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     for holder in view.holders:
         if verbose and holder.command_line:
-            yield f"{holder.pid}: {hide_secrets(holder.command_line)}"
+            yield f"{holder.pid}: {quote(holder.command_line)}"
         if holder.ending.remark:
             yield f"{holder.pid} {holder.name}: {holder.ending.remark}"
     left = view.unaccounted_bytes

@@ -7,6 +7,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.actions import typed_words
+from envcheck.host.paths import fold_home
 from envcheck.model import (
     Action,
     Finding,
@@ -85,8 +86,8 @@ def schema_keys(schema: str) -> dict[str, str]:
 
 
 def document_text(document: dict[str, Any], indent: int | None = None) -> str:
-    """Write a document as JSON without characters that a terminal acts on."""
-    return escaped_in_json(json.dumps(document, ensure_ascii=False, indent=indent))
+    """Write a document as JSON without the reader's home or characters that a terminal acts on."""
+    return escaped_in_json(fold_home(json.dumps(document, ensure_ascii=False, indent=indent)))
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:

@@ -177,8 +177,10 @@ def describe_lost_modules(context: Context, name: str, faults: list[InterpreterF
 def pip_refuses(context: Context) -> Iterator[Finding]:
     """Find an installation into a Python that its distribution manages: pip refuses it."""
     if context.command and context.facts.python.externally_managed.value:
+        from envcheck.model.quoting import quote  # of a file's commands alone
+
         yield incompatible(
-            f"`{context.command}` fails: this Python is externally managed (PEP 668), so pip"
+            f"`{quote(context.command)}` fails: this Python is externally managed (PEP 668), so pip"
             " installs into virtual environments only.",
             (context.seen("python.externally_managed"),),
             cure=Advise(

@@ -223,32 +223,3 @@ def test_memory_is_bounded_without_any_line_end() -> None:
     assert max(kept) <= LONGEST + len(block)
     assert sum(kept) >= 62 * 65536 - LONGEST
     assert len(cutter.finish()) <= LONGEST
-
-
-@pytest.mark.parametrize(
-    ("said", "quoted"),
-    [
-        ("HF_TOKEN=abc12345 python train.py", "HF_TOKEN=*** python train.py"),
-        ('{"api_key": "abc-12345678"}', '{"api_key": "***"}'),
-        ("Authorization: Bearer abcdef", "Authorization: Bearer ***"),
-        ("login with hf_abcdefghijklmnop1234", "login with ***"),
-        (
-            "max_tokens=2048, pad_token_id=50256, tokenizer: bert",
-            "max_tokens=2048, pad_token_id=50256, tokenizer: bert",
-        ),
-        ("token: 50256, a secret key", "token: 50256, a secret key"),
-    ],
-)
-def test_what_is_called_a_secret_is_not_quoted(said: str, quoted: str) -> None:
-    assert clean_line(said.encode()).bare == quoted
-
-
-def test_credentials_of_a_url_are_not_quoted() -> None:
-    line = clean_line(
-        b"ERROR: no torch at https://anna:s3cret@pypi.example/simple, https://t0ken@x.example, a@b.example"
-    )
-    assert (
-        line.text
-        == "ERROR: no torch at https://***@pypi.example/simple, https://***@x.example, a@b.example"
-    )
-    assert "s3cret" not in line.bare
