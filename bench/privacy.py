@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from html import unescape
@@ -288,12 +287,11 @@ def run() -> int:
     forms = [form for form in forms if (options.only or "") in form.name]
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(
-            options.jobs, max_tasks_per_child=1, mp_context=get_context("spawn")
-        ) as pool,
+        # a process for each room: nothing that one has read is known in the next
+        get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool,
     ):
-        rooms = [Path(folder) / str(number) for number in range(len(forms))]
-        answers = dict(zip(forms, pool.map(measure, forms, rooms)))
+        rooms = [(form, Path(folder) / str(number)) for number, form in enumerate(forms)]
+        answers = dict(zip(forms, pool.starmap(measure, rooms, chunksize=1)))
     places: dict[str, int] = {}
     for form, shown in answers.items():
         if options.verbose:

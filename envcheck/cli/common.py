@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, ClassVar, TextIO, TypeVar, cast
 
 import click
 
@@ -386,8 +386,11 @@ def installer(usual: str) -> Callable[[F], F]:
 class ProgressLine:
     """The last line of a terminal.
 
-    How far the work is, and since when; none in a pipe, in CI and with -q.
+    How far the work is, and since when; none in a pipe, in CI and with -q. It is that of one work
+    at a time: a smoke test within an installation takes it over.
     """
+
+    _owner: ClassVar[ProgressLine | None] = None
 
     def __init__(self, *, quiet: bool = False, total: int = 0) -> None:
         is_bare = bool(os.environ.get("CI")) or os.environ.get("TERM") == "dumb"
@@ -402,6 +405,9 @@ class ProgressLine:
             if not self.is_shown:
                 return
             self._text, self._done, self._total = text, done, total or self._total
+            owner, ProgressLine._owner = ProgressLine._owner, self
+            if owner is not None and owner is not self:
+                owner.remove()
             self._draw()
             if self._ended.is_set():
                 self._ended.clear()
@@ -419,9 +425,13 @@ class ProgressLine:
         """Remove the line, for good: a timer may still be about to show something."""
         with self._lock:
             self.is_shown = False
-            if not self._ended.is_set():
-                self._ended.set()
-                self._write("\r\x1b[K")
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the line until it is shown again."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._write("\r\x1b[K")
 
     def _count_seconds(self) -> None:
         while not self._ended.wait(1.0):

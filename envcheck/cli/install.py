@@ -124,16 +124,19 @@ def _install(
     smoke: bool,
     question: str,
 ) -> int:
+    tested: list[str] = []
+
     def run_smoke_test(folder: str, frameworks: tuple[str, ...], goal: str) -> str:
         session = run_session(
             SmokeOptions(env=folder, frameworks=frameworks, expect=goal, quiet=output.quiet)
         )
         if verdict_of(session) == COMPATIBLE:
+            tested.append(headline_of(session))
             return ""
         return f"the smoke test: {headline_of(session).rstrip('.')}"
 
     transaction = planned.transaction(place, doctor, run_smoke_test if smoke else None)
-    outcome = carry_out(transaction, question, output)
+    outcome = carry_out(transaction, question, output, tested=tested)
     if outcome.outcome == INSTALLED and planned.plan.environments[0].library_folders:
         click.echo(format_activation_hint(place), err=True)
     code = _print_end(outcome, output, plan=planned.plan)

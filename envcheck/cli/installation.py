@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +18,8 @@ import click
 from envcheck.actions import HERE, ActivateEnvironment, type_here
 from envcheck.cli import common
 from envcheck.cli.common import ProgressLine, UserError
+from envcheck.cli.downloads import Downloads, format_bytes
+from envcheck.frameworks import framework_of
 from envcheck.host.system import list_programs_in
 from envcheck.install.installers import installer_of
 from envcheck.install.places import Place
@@ -97,9 +99,16 @@ class InstallProgress:
     """
 
     def __init__(
-        self, total: int, *, verbose: bool = False, quiet: bool = False, what: str = "installed"
+        self,
+        total: int,
+        *,
+        verbose: bool = False,
+        quiet: bool = False,
+        what: str = "installed",
+        tested: Sequence[str] = (),
     ) -> None:
         self._total, self._verbose, self._quiet, self._what = total, verbose, quiet, what
+        self._downloads, self._tested = Downloads(), tested
         self._number, self._since = 0, time.monotonic()
         self._line = ProgressLine(quiet=quiet or verbose)
         self._tail: list[str] = []
@@ -117,11 +126,15 @@ class InstallProgress:
 
     def hears(self, line: str) -> None:
         """Show a line, or keep it in case the step fails."""
-        self._tail = [*self._tail[-_TAIL:], line]
-        if self._verbose:
-            self._print(f"    {line}")
-        elif line.strip():
-            self._show(line.strip())
+        text = ""
+        if not self._downloads.hears(line):
+            self._tail = [*self._tail[-_TAIL:], line]
+            text = line.strip()
+            if self._verbose:
+                self._print(f"    {line}")
+        text = self._downloads.status() or text
+        if text and not self._verbose:
+            self._show(text)
 
     def _show(self, text: str) -> None:
         self._line.show(text, self._number - 1, max(self._total, self._number))
@@ -135,6 +148,7 @@ class InstallProgress:
         self.close()
         folder = outcome.folder
         if outcome.outcome != RESTORED:
+            self._report_result()
             purpose = "To remove it"
             if existed:
                 purpose = "To go back to the one before"
@@ -153,6 +167,22 @@ class InstallProgress:
             f" The output of the steps: {outcome.log}"
         )
         self._report_changes(outcome.machine)
+
+    def _report_result(self) -> None:
+        """Report the frameworks that came, and how many packages, bytes and seconds it took."""
+        came = self._downloads.installed
+        if not came:
+            return
+        for name, version in came.items():
+            if framework_of(name):
+                self._print(f"+ {name} {version}")
+        parts = [f"{len(came)} package{'s' * (len(came) > 1)}"]
+        if self._downloads.received:
+            parts.append(f"{format_bytes(self._downloads.received)} downloaded")
+        parts.append(f"{time.monotonic() - self._since:.0f} s")
+        self._print(
+            ". ".join([", ".join(parts), *(text.rstrip(".") for text in self._tested)]) + "."
+        )
 
     def _report_changes(self, steps: tuple[SystemChange, ...]) -> None:
         """Report what was done to the machine, and how to undo it."""
@@ -177,9 +207,16 @@ def activation_line(folder: Path) -> str:
 
 
 def carry_out(
-    transaction: Transaction, question: str, output: OutputOptions, what: str = "installed"
+    transaction: Transaction,
+    question: str,
+    output: OutputOptions,
+    what: str = "installed",
+    tested: Sequence[str] = (),
 ) -> Outcome:
-    """Prepare a transaction, have it agreed to, and run it; with --dry-run it is only prepared."""
+    """Prepare a transaction, have it agreed to, and run it; with --dry-run it is only prepared.
+
+    `tested` says in the end what its tests showed.
+    """
     transaction.prepare(as_root=output.as_root)
     if is_root() and not output.dry_run:
         click.echo(
@@ -191,7 +228,7 @@ def carry_out(
         return transaction.planned
     confirm(question, output)
     progress = InstallProgress(
-        transaction.count, verbose=output.verbose, quiet=output.quiet, what=what
+        transaction.count, verbose=output.verbose, quiet=output.quiet, what=what, tested=tested
     )
     try:
         return report_unsettled(transaction.run(progress))

@@ -19,7 +19,7 @@ from envcheck.host.pip_settings import (
     without_options,
 )
 from envcheck.host.prerequisites import find_program
-from envcheck.model import CONDA, PIP, UV, Plan, RequirementSet, replace
+from envcheck.model import CONDA, PIP, UV, Plan, RequirementSet, numbers, replace
 from envcheck.plan.build import use_mirror
 from envcheck.plan.steps import install_purpose
 from envcheck.plan.verify import UnreachableError, find_uv, is_served
@@ -126,6 +126,15 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     alias = environment.get("CONDA_CHANNEL_ALIAS", "")
     mamba = {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
     return {**mamba, **told, **kept, **_QUIET}
+
+
+def pip_progress(folder: Path) -> dict[str, str]:
+    """Let the pip of an environment say its bytes in lines; pip 24.1 was the first that can."""
+    name = "site-packages/pip-*.dist-info"
+    for found in (*folder.glob(f"lib/python3*/{name}"), *folder.glob(f"Lib/{name}")):
+        if numbers(found.name[len("pip-") :]) >= (24, 1):
+            return {"PIP_PROGRESS_BAR": "raw"}
+    return {}
 
 
 def can_replace_pip(environment: Mapping[str, str]) -> bool:

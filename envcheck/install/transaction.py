@@ -29,7 +29,7 @@ from envcheck.host.process import (
     kill_running_programs,
     run_lines,
 )
-from envcheck.install.installers import step_variables, write_settings
+from envcheck.install.installers import pip_progress, step_variables, write_settings
 from envcheck.install.journal import (
     DONE_STEP,
     RESTORING,
@@ -226,7 +226,7 @@ class Transaction:
         def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
             ended = run_lines(
                 argv,
-                {**variables, **step.action.variables()},
+                {**variables, **pip_progress(self.place.folder), **step.action.variables()},
                 heard,
                 seconds=seconds,
                 before_exec=guard.report_start,
@@ -429,9 +429,10 @@ def _open_log(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]
     with journal.place.log(journal.identity).open("w", encoding="utf-8") as log:
 
         def heard(line: str) -> None:
-            with contextlib.suppress(OSError):  # a full disk: the step itself will say so
-                log.write(hide_url_secrets(line) + "\n")
-                log.flush()
+            if not line.startswith("Progress "):  # pip's bytes so far, four times a second
+                with contextlib.suppress(OSError):  # a full disk: the step itself will say so
+                    log.write(hide_url_secrets(line) + "\n")
+                    log.flush()
             watch.hears(line)
 
         yield heard

@@ -65,6 +65,7 @@ def test_no_planted_form_is_quoted(form: Form) -> None:
 
 
 def test_no_sentence_of_the_catalogue_is_hidden() -> None:
-    rows = (*load_signatures(), *conclusions_by_name().values())
-    sentences = [re.sub(r"\{\w+\}", "12.4", row.meaning) for row in rows]
+    meanings = [row.meaning for row in load_signatures()]
+    meanings += [row.meaning for row in conclusions_by_name().values()]
+    sentences = [re.sub(r"\{\w+\}", "12.4", meaning) for meaning in meanings]
     assert [text for text in sentences if quote(text) != text] == []
