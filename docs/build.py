@@ -21,6 +21,7 @@ UNSHOWN = r"\A---\n.*?\n---\n+|<!--.*?-->\n"
 # Where files outside docs/ are published when a page links to them: links are right in the
 # repository and on the site.
 PUBLISHED = {
+    "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "bench/README.md": "explanation/measurements.md",
     "envcheck/schemas/": "reference/schemas/",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from envcheck.model import Finding, Plan, Remedy, Report, Snapshot, Step, UserError
 
 __version__ = "0.1.0"
+DISTRIBUTION = "envcheck-gpu"  # as pyproject.toml names it
 __all__ = [
     "CheckResult",
     "DiffResult",

@@ -18,11 +18,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from envcheck import DISTRIBUTION
 from envcheck.actions import extras, program
 from envcheck.actions.extras import EXTRAS, MissingExtraError, needs_extra, require_extra
 from tests.structure import ROOT, Module, modules
 
-STATED = [Requirement(text) for text in distribution("envcheck-gpu").requires or ()]
+# The one name: pyproject.toml, the messages and a release's workflow say the same.
+assert f'name = "{DISTRIBUTION}"' in Path(ROOT, "pyproject.toml").read_text(encoding="utf-8")
+STATED = [Requirement(text) for text in distribution(DISTRIBUTION).requires or ()]
 # Extras for those who work on this program, and those that bring a framework to judge.
 OF_OTHERS = {"docs", "jax", "lint", "release", "tensorflow", "test", "torch"}
 SETS = ((), *((name,) for name in (*EXTRAS, "logs")), tuple(EXTRAS))
@@ -44,7 +47,7 @@ def brought(extra: str) -> frozenset[str]:
     while waiting:
         item = waiting.pop()
         name = canonicalize_name(item.name)
-        if name == "envcheck-gpu":
+        if name == DISTRIBUTION:
             found |= {each for inner in item.extras for each in brought(inner)}
         elif name not in found:
             found.add(name)
@@ -65,7 +68,7 @@ def requirements_of(name: str) -> Iterator[Requirement]:
 @functools.cache  # reads the metadata of every distribution
 def hidden_modules(chosen: tuple[str, ...]) -> set[str]:
     """Return the top-level modules that are installed here and that an installation with these extras lacks."""
-    there = {name for extra in ("", *chosen) for name in brought(extra)} | {"envcheck-gpu"}
+    there = {name for extra in ("", *chosen) for name in brought(extra)} | {DISTRIBUTION}
     owners = packages_distributions()
     return {
         module
@@ -198,7 +201,7 @@ def test_the_single_file_is_started_in_an_environment_that_has_the_packages(
 
 
 def test_a_checkout_without_metadata_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "_DISTRIBUTION", "envcheck-nowhere")
+    monkeypatch.setattr(extras, "DISTRIBUTION", "envcheck-nowhere")
     assert f"'{ROOT}[html]'" in message("html")
 
 

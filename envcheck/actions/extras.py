@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from envcheck import DISTRIBUTION
 from envcheck.actions.program import is_single_file, is_throwaway
 from envcheck.actions.shells import type_here
 from envcheck.model import UserError
 
-_DISTRIBUTION = "envcheck-gpu"
 # Extra -> the modules that it brings and that a command cannot do without.
 EXTRAS = {
     "conda": ("rattler", "uv"),
@@ -99,7 +99,7 @@ def _list_packages(extra: str) -> list[str]:
     from envcheck.model.requirements import evaluate_marker, read_requirement
 
     try:
-        stated = [read_requirement(text) for text in requires(_DISTRIBUTION) or ()]
+        stated = [read_requirement(text) for text in requires(DISTRIBUTION) or ()]
     except PackageNotFoundError:
         return [f"{Path(__file__).parents[2]}[{extra}]"]
     conditional = [item for item in stated if item.marker]

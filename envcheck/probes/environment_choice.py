@@ -19,6 +19,7 @@ import re
 import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
+from envcheck import DISTRIBUTION
 from envcheck.frameworks import framework_of
 from envcheck.host.paths import list_folders_in, list_names
 from envcheck.host.protocol import Host
@@ -35,7 +36,6 @@ from envcheck.model import (
     replace,
 )
 
-_PROGRAM = "envcheck-gpu"  # the distribution of this program
 _INSTALLERS = frozenset(("pip", "setuptools", "wheel"))  # come with an environment
 # what `uv tool install` and pipx leave in a tool's environment
 _TOOL_FILES = ("uv-receipt.toml", "pipx_metadata.json")
@@ -461,10 +461,10 @@ def _is_made_for_a_tool(host: Host, prefix: str) -> bool:
 
 def _holds_only_this_program(host: Host, distributions: Mapping[str, str]) -> bool:
     """Tell whether nothing is installed but this program with what it requires."""
-    if _PROGRAM not in distributions:
+    if DISTRIBUTION not in distributions:
         return False
     required: Set[str] = set()
-    waiting = [_PROGRAM]
+    waiting = [DISTRIBUTION]
     while waiting:
         name = waiting.pop()
         if name in distributions and name not in required:
