@@ -201,7 +201,7 @@ class Room:
             f"# {text}\n--extra-index-url {self.index}\ntorch==2.8.0\nnot a line: {text}\n"
         )
         (self.project / "Dockerfile").write_text(
-            f"FROM ubuntu:24.04\nENV FORM={text}\nRUN pip3 install torch==2.6.0 {text}\n"
+            f"FROM ubuntu:24.04\nENV FORM={text}\nRUN pip3 install torch==2.6.0 --log '{text}'\n"
         )
 
     def commands(self) -> Iterator[tuple[str, tuple[str, ...]]]:

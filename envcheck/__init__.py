@@ -5,8 +5,8 @@ r"""Say whether GPU deep learning works on this machine, what is wrong, why, and
     result = envcheck.doctor(env=".venv", expect="gpu")
     print(result.verdict, *result.findings, sep="\n")
 
-Every function answers with a frozen value, or raises `UserError` with one sentence. Nothing changes
-the machine.
+Every function answers with a frozen value, or raises `UserError` with one sentence. Nothing but
+`fix(dry=False)` changes the machine.
 """
 
 import sys
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         DoctorResult,
         EnvironmentProblem,
         ExplainResult,
+        FixResult,
+        GpusResult,
         MatrixResult,
         PlanResult,
         Result,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
         diff,
         doctor,
         explain,
+        fix,
+        gpus,
         load_snapshot,
         matrix,
         plan,
@@ -47,6 +51,8 @@ __all__ = [
     "EnvironmentProblem",
     "ExplainResult",
     "Finding",
+    "FixResult",
+    "GpusResult",
     "MatrixResult",
     "Plan",
     "PlanResult",
@@ -61,6 +67,8 @@ __all__ = [
     "diff",
     "doctor",
     "explain",
+    "fix",
+    "gpus",
     "load_snapshot",
     "matrix",
     "plan",
@@ -71,7 +79,7 @@ __all__ = [
 
 
 # they may read this machine
-_ASKING = ("check", "diff", "doctor", "explain", "plan", "require", "snapshot")
+_ASKING = ("check", "diff", "doctor", "explain", "fix", "plan", "require", "snapshot")
 
 
 class _Package(ModuleType):

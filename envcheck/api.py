@@ -2,8 +2,9 @@
 
 The command line, the MCP server and notebooks are built on it.
 
-Every function reads and judges, none changes the machine. A request that cannot be carried out
-raises UserError; its sentence names an argument as the option of the command line of the same name.
+Every function reads and judges; none but `fix(dry=False)` changes the machine. A request that
+cannot be carried out raises UserError; its sentence names an argument as the option of the command
+line of the same name.
 """
 
 from __future__ import annotations
@@ -27,14 +28,18 @@ from envcheck.model import (
     COMPATIBLE,
     INCOMPATIBLE,
     PASSED,
+    PLANNED,
+    RESTORED,
     SCHEMA_VERSION,
     UNDETERMINED,
+    UNSETTLED,
     CodecError,
     Fact,
     Facts,
     Finding,
     ImportTest,
     Known,
+    Outcome,
     Plan,
     PythonFacts,
     Remedy,  # noqa: F401 - the package hands it out
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
     from envcheck.explain.judge import LogJudge, Reading
     from envcheck.explain.rule_page import RulePage
     from envcheck.explain.signatures import Event
+    from envcheck.gpus.listing import Listing
+    from envcheck.install.fix import Fix
     from envcheck.matrix import Matrix
     from envcheck.plan.project import ProjectLines
     from envcheck.render.document import Document
@@ -527,6 +534,97 @@ class RuleResult(Result):
         from envcheck.render.rule_page import render_rule_json
 
         return render_rule_json(self.page)
+
+
+@dataclass
+class GpusResult(Result):
+    """The answer of `gpus`: each GPU, and the processes that hold its memory."""
+
+    listing: Listing
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: compatible where the GPUs could be read."""
+        from envcheck.gpus.listing import judge
+
+        return judge(self.listing)[0]
+
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.gpus import describe_listing
+
+        return describe_listing(self.listing, verbose=verbose, quiet=quiet)
+
+    def to_json(self) -> str:
+        """Return the JSON document of the GPUs, without users' homes."""
+        from envcheck.probes.collection import Redactor
+        from envcheck.render.gpus import render_gpus_json
+
+        return render_gpus_json(Redactor("", "").redact(self.listing))
+
+
+@dataclass
+class FixResult(DoctorResult):
+    """The answer of `fix`: what came of it, and the report on the environment as it is now."""
+
+    report: Report
+    snapshot: Snapshot
+    fix: Fix
+    outcome: Outcome
+
+    @property
+    def changes(self) -> tuple[Step, ...]:
+        """The steps that change the environment and were not taken, or were taken back."""
+        if self.fix.transaction and self.outcome.outcome in (PLANNED, RESTORED, UNSETTLED):
+            return self.fix.transaction.plan.steps
+        return ()
+
+    def to_json(self) -> str:
+        """Return the JSON document that `envcheck fix` prints."""
+        from envcheck.diagnosis.repair import remaining_steps
+        from envcheck.render import plan
+
+        left = remaining_steps(self.report)
+        fixed = plan.FixResult(self.outcome, self.changes, left, self.report)
+        return plan.render_fix_json(fixed, self.snapshot)
+
+
+def gpus(*, timeout: float = 10.0) -> GpusResult:
+    """Read the GPUs, their memory and the processes that hold it, within `timeout` seconds."""
+    from envcheck.gpus.reading import Question, read_listing
+
+    return GpusResult(read_listing(Question(timeout=timeout)))
+
+
+def fix(
+    *,
+    python: Path = "",
+    env: Path = "",
+    expect: Expectation = "auto",
+    requirements: Requirements = (),
+    matrix: Path | None = None,
+    dry: bool = True,
+) -> FixResult:
+    """Say which steps fix an environment: `changes`; the other arguments are those of `doctor`.
+
+    With `dry=False` they are taken, in one transaction: it ends with an environment in which less
+    is wrong, or with the one that was there. What changes the machine is left to a person.
+    """
+    from envcheck.install.fix import FixRequest, fix_environment
+    from envcheck.install.transaction import Silence, Transaction
+
+    def take(_: Fix, transaction: Transaction) -> Outcome:
+        transaction.prepare(as_root=False)
+        return transaction.planned if dry else transaction.run(Silence())
+
+    asked = FixRequest(os.fspath(python), os.fspath(env), dry_run=dry)
+    done = fix_environment(make_doctor(expect, requirements, matrix), asked, Silence(), take)
+    return make_fix_result(*done)
+
+
+def make_fix_result(fix: Fix, outcome: Outcome) -> FixResult:
+    """Return the answer that a fix and what came of it make."""
+    return FixResult(fix.diagnosis.report, fix.diagnosis.snapshot, fix, outcome)
 
 
 def rule(finding: str) -> RuleResult:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ FUNCTIONS = (
     "diff",
     "doctor",
     "explain",
+    "fix",
+    "gpus",
     "load_snapshot",
     "matrix",
     "plan",
@@ -204,3 +207,32 @@ def test_every_public_name_is_documented(name: str) -> None:
 def test_no_other_name_is_public() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'solve'"):
         envcheck.solve  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.needs("posix")
+def test_a_fix_is_dry_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    venv.create(tmp_path / ".venv", symlinks=True)
+    site = next(tmp_path.glob(".venv/lib/python3*/site-packages"))
+    info = site / "torch-2.8.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.8.0\n", "utf-8")
+    (info / "RECORD").write_text("torch/__init__.py,,\n", "utf-8")
+    before = sorted(map(str, tmp_path.rglob("*")))
+    found = envcheck.fix(env=".venv")
+    assert (found.outcome.outcome, found.verdict) == ("planned", "incompatible")
+    assert found.changes
+    run(["fix", "--env", ".venv", "--dry-run", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert [step["id"] for step in said["steps"]] == [step.id for step in found.changes]
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+
+
+def test_gpus_are_listed_as_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    found = envcheck.gpus(timeout=5)
+    run(["gpus", "--json"])
+    said, listed = json.loads(capsys.readouterr().out), found.to_dict()
+    assert (said["verdict"], said["gpus"]) == (listed["verdict"], listed["gpus"])
+    assert found.verdict == listed["verdict"]

@@ -33,7 +33,7 @@ from envcheck.model import (
     Unknown,
     inert,
 )
-from envcheck.render.plan import FixResult, describe_fix, render_fix_json
+from envcheck.render.plan import describe_fix
 from envcheck.render.report import describe_report
 
 
@@ -49,11 +49,7 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     fix, outcome = fix_environment(doctor, asked, InstallProgress(0, quiet=output.quiet), take)
     report, snapshot = fix.diagnosis.report, fix.diagnosis.snapshot
     if not output.is_text:
-        is_open = fix.transaction and outcome.outcome in (PLANNED, RESTORED, UNSETTLED)
-        steps = fix.transaction.plan.steps if fix.transaction and is_open else ()
-        click.echo(
-            render_fix_json(FixResult(outcome, steps, remaining_steps(report), report), snapshot)
-        )
+        click.echo(api.make_fix_result(fix, outcome).to_json())
     elif outcome.outcome == PLANNED:
         click.echo("Nothing was changed: --dry-run.")
     else:

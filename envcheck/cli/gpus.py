@@ -7,7 +7,7 @@ import io
 import os
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -16,67 +16,25 @@ from click.core import ParameterSource
 
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.gpus.fits import Job, is_trainable, judge_fits, load_training_memory, parse_count
-from envcheck.gpus.holders import GpuView, build_views, list_blind_spots, list_reported_pids
+from envcheck.gpus.fits import Job, is_trainable, load_training_memory, parse_count
+from envcheck.gpus.holders import GpuView
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
+from envcheck.gpus.reading import Question, read_listing
 from envcheck.host.local import LocalHost
-from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import (
     COMPATIBLE,
-    ActivityReading,
     Fact,
     GpuActivity,
     Known,
-    Unknown,
-    dataclass,
-    from_file,
+    replace,
 )
-from envcheck.probes.activity import find_nvml, read_activity
+from envcheck.probes.activity import find_nvml
 from envcheck.render.document import Document
-from envcheck.render.gpus import describe_listing, render_gpus_json, show_live
+from envcheck.render.gpus import describe_listing, show_live
 from envcheck.render.text import print_document
 
 _GIB = 1 << 30
 _FIRST_LINE = 4096  # bytes of a table's first line
-_REST = 2.0  # seconds for everything but NVML
-
-
-@dataclass
-class Question:
-    """What to find out: whether a job fits, and how many seconds NVML may take."""
-
-    job: Job | None = None
-    timeout: float = 10.0
-    free: int = 0  # free GPUs to name
-
-
-def read_listing(question: Question, library: Fact[str] | None = None) -> Listing:
-    """Read the GPUs and their processes, through a new host each time.
-
-    One host remembers its answers.
-    """
-    host = LocalHost(question.timeout + _REST)
-    reading = read_activity(host, find_nvml(host) if library is None else library, question.timeout)
-    return _build_listing(reading, host.system, question)
-
-
-def _build_listing(reading: ActivityReading, system: str, question: Question) -> Listing:
-    taken_at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    job = question.job
-    wanted = question.free
-    if not isinstance(reading.gpus, Known):
-        return Listing(taken_at, reading.driver, reading.gpus, job=job, wanted=wanted)
-    found = reading.gpus.value
-    processes = read_processes(list_reported_pids(found))
-    shown = build_views(found, processes, system)
-    gpus = Known(shown, reading.gpus.source)
-    spots = list_blind_spots(found, processes, system)
-    fits = judge_fits(job, shown, _read_memory()) if job else ()
-    if wanted:
-        free = choose_free(_list_visible(shown, os.environ.get("CUDA_VISIBLE_DEVICES")), wanted)
-    else:
-        free = ()
-    return Listing(taken_at, reading.driver, gpus, spots, job, fits, wanted, free)
 
 
 def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuView, ...]:
@@ -95,22 +53,11 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
     return ()
 
 
-def _read_memory() -> Fact[int]:
-    free = read_available_memory()
-    if free is None:
-        return Unknown(
-            "failed", "this system does not report its available memory", ("/proc/meminfo",)
-        )
-    return from_file(free, "/proc/meminfo", "MemAvailable")
-
-
 def _print(listing: Listing, printing: common.Printing) -> None:
     if printing.form == "json":
-        # a table shows it only to its reader: 10 ms
-        from envcheck.probes.collection import Redactor
+        from envcheck import api  # a table does not need it: 10 ms
 
-        # a document is sent to others
-        click.echo(render_gpus_json(Redactor("", "").redact(listing)))
+        click.echo(api.GpusResult(listing).to_json())
     elif listing.wanted:
         verdict, message = judge(listing)
         # Nothing rather than too few: an empty CUDA_VISIBLE_DEVICES takes no GPU away from anybody.
@@ -300,7 +247,7 @@ def gpus(
 
     Prints the command that ends a process, but never runs it.
     """
-    question = Question(_parse_job(parameters, **job), timeout, free or 0)
+    question = Question(_parse_job(parameters, **job), timeout)
     if free and (seconds is not None or parameters is not None):
         raise UserError("--free prints one list: leave out --watch and --fits.")
     if seconds is not None and printing.form == "json":
@@ -312,6 +259,9 @@ def gpus(
         _watch(question, printing, seconds, table)
     with common.slow_programs():
         listing = read_listing(question)
+    if free:
+        visible = _list_visible(listing.views, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        listing = replace(listing, wanted=free, free=choose_free(visible, free))
     _print(listing, printing)
     if table:
         table.append(listing)

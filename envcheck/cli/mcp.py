@@ -70,7 +70,8 @@ def _make_server() -> Any:
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
-                sentence = _name_arguments(_replace_surrogates(str(error)))
+                said = str(error).removeprefix(f"Error executing tool {name}: ")
+                sentence = _name_arguments(_replace_surrogates(said))
                 raise ToolError(inert(sentence)[:_WORD_LIMIT]) from None
 
     server = Server("envcheck", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")

@@ -91,6 +91,19 @@ class Watch(Protocol):
         """Hear what a transaction came to, and whether there was an environment before it."""
 
 
+class Silence:
+    """Follows a transaction of which nobody is told before its end."""
+
+    def begins(self, what: str) -> None:
+        """Hear that something begins."""
+
+    def hears(self, line: str) -> None:
+        """Hear a line that a step printed."""
+
+    def settled(self, outcome: Outcome, *, existed: bool) -> None:
+        """Hear what a transaction came to."""
+
+
 class StepError(Exception):
     """A step failed, or what it was to bring about is not there."""
 

@@ -144,8 +144,8 @@ def _is_site(host: str) -> bool:
 
 
 def _is_host(piece: str) -> bool:
-    labels = piece.partition(":")[0].lower().split(".")
-    return len(labels) > 1 and labels[-1] in _DOMAINS and "/" not in piece
+    labels = re.split("[/:]", piece.lstrip("@"), maxsplit=1)[0].lower().split(".")
+    return len(labels) > 1 and labels[-1] in _DOMAINS
 
 
 def _is_plain(piece: str) -> bool:

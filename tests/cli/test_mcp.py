@@ -50,6 +50,10 @@ ANSWERED: list[tuple[str, dict[str, Any], str]] = [
     ("rule", {"finding": "numpy-abi"}, "compiled using NumPy 1.x"),
     ("doctor", {"snapshot": "machine.json", "requirements": "torch>=2"}, "torch"),
     ("plan", {"requirements": "torch", "gpu": "L4", "driver": "570", **OF_PACKAGES}, "-m venv"),
+    ("plan", {"requirements": '["torch"]', **OF_PACKAGES}, "PLAN  torch"),
+    ("plan", {"requirements": "torch==99", **OF_PACKAGES}, "does not list torch==99"),
+    ("explain", {"text": ""}, "Read 0 lines"),
+    ("explain", {"text": "\0\x1b[31m"}, "Read 0 lines"),
 ]
 # Tool and hostile arguments -> the sentence.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -80,6 +84,27 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("matrix", {"requirement": "x" * 1001}, "give at most 1,000 characters"),
     ("matrix", {"requirement": "\ufffd\u202e'; drop"}, "'"),
     ("solve", {}, "Unknown tool"),
+    # What agents get wrong.
+    ("plan", {"requirements": "torch, torchvision", **OF_PACKAGES}, "is not a requirement such as"),
+    ("plan", {"requirements": "torch", "gpu": "A100, H100", **OF_PACKAGES}, "no such GPU is known"),
+    ("plan", {"requirements": "torch", "driver": "latest"}, "give a driver release such as"),
+    ("plan", {"requirements": "torch", "platform": "linux"}, "give one of linux_x86_64"),
+    ("plan", {"requirements": "torch", "glibc": "musl"}, "give a version such as 2.31"),
+    ("plan", {"requirements": ["torch", {"a": 1}]}, "requirements: Input should be a valid string"),
+    ("plan", {"requirement": "torch"}, "requirements: Field required."),
+    ("doctor", {"requirements": None}, "requirements: Input should be a valid string"),
+    ("doctor", {"expect": "GPU"}, "expect: Input should be 'auto', 'gpu' or 'cpu'."),
+    ("matrix", {}, "name at least one condition"),
+    ("matrix", {"driver": -1}, "driver: Input should be a valid string."),
+    ("matrix", {"framework": "Pytorch"}, "unknown framework. The matrix has tensorflow, torch"),
+    ("diff", {"a": "machine.json"}, "b: Field required."),
+    ("diff", {"a": "missing.json", "b": "machine.json"}, "cannot read missing.json"),
+    ("check", {"file": "missing.txt"}, "cannot read missing.txt"),
+    ("check", {"gpu": "L4"}, "cannot read pyproject.toml"),
+    ("check", {"file": "Dockerfile", "driver": "0"}, "give a driver release such as"),
+    ("rule", {"finding": ""}, "no finding has the id ''"),
+    ("rule", {"finding": "../../x"}, "no finding has the id"),
+    ("explain", {"text": "x", "snapshot": "Dockerfile"}, "a file of that name is not read"),
 ]
 
 
@@ -131,6 +156,8 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
         if answer.is_error:
             assert "\n" not in text
             assert "Traceback" not in text
+            assert "internal error" not in text
+            assert "Error executing" not in text
             assert len(text) <= 1000
         else:
             (verdict,) = answer.structured_content.values()  # what is said stands there once

@@ -12,6 +12,8 @@ import pytest
 
 from envcheck.cli import gpus as gpus_watch
 from envcheck.cli.group import run
+from envcheck.gpus import reading
+from envcheck.gpus.reading import Question, read_listing
 from envcheck.host.protocol import Host
 from envcheck.model import UserError
 from tests.patience import PATIENCE
@@ -36,9 +38,10 @@ def machine(**changes: Any) -> Host:
 def on(monkeypatch: pytest.MonkeyPatch, *hosts: Host) -> None:
     """Let each reading use the next machine; the first one is used to find NVML."""
     waiting = list(hosts)
-    monkeypatch.setattr(
-        gpus_watch, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0]
-    )
+    for module in (gpus_watch, reading):
+        monkeypatch.setattr(
+            module, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        )
 
 
 def test_one_reading_as_a_table(
@@ -155,4 +158,4 @@ def test_a_file_that_becomes_unwritable(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "report.csv").mkdir()
     on(monkeypatch, machine())
     with pytest.raises(UserError, match="cannot write"):
-        table.append(gpus_watch.read_listing(gpus_watch.Question()))
+        table.append(read_listing(Question()))

@@ -38,7 +38,9 @@ def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
     )
 
 
-def test_command_lines_are_only_in_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_lines_are_only_in_the_text_and_hold_no_token(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = listing(gpu(processes=TRAINER))
     assert "hunter2" not in render_gpus_json(found)
     assert "alice" not in render_gpus_json(found)
@@ -46,7 +48,7 @@ def test_command_lines_are_only_in_the_text(capsys: pytest.CaptureFixture[str]) 
     assert "hunter2" not in capsys.readouterr().out
     print_document(describe_listing(found, verbose=True, quiet=False), color=False)
     output = capsys.readouterr().out
-    assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in output
+    assert "4242: python3 train.py --token=*** \ufffd[31m" in output
     assert "kill 4242" in output
     assert [line.split()[2:8] for line in output.splitlines() if line.endswith("kill 4242")] == [
         ["alice", "python3", "8192", "MiB", "1-02:03:04", "running"]
