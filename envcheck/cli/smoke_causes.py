@@ -157,7 +157,7 @@ def _is_same(rule: Finding, smoke: Finding) -> bool:
 
 def _with_cause(finding: Finding, roots: list[str]) -> Finding:
     """Let a finding of the rules explain a failure that nothing else explains."""
-    unexplained = finding.id == UNEXPLAINED and finding.verdict == INCOMPATIBLE
-    if unexplained and roots:
+    is_explained = catalogue()[finding.id].is_explained
+    if is_explained and finding.verdict == INCOMPATIBLE and roots:
         return replace(finding, caused_by=roots[0])
     return finding

@@ -619,31 +619,38 @@ _OF_OTHERS = r"lib(?:mkl|i?omp|gomp|numa|ibverbs|mpi|openblas|GL|X11|ffi|ssl|cry
 
 
 def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
-    """Name the cause that a message has where it stands: in a build, a wheel, a container, WSL."""
-    causes: dict[str, str] = {}
-    if log.has("ninja-failed"):
-        causes["framework-missing"] = "build-isolation"
+    """Name the cause that a message has where it stands, by the catalogue."""
+    there = catalogue()[claim.id].there
+    for place in _list_situations(log, claim, ending):
+        if place in there:
+            named: Claim = replace(claim, id=there[place], rivals=(claim.id, *claim.rivals))
+            return named
+    return claim
+
+
+def _list_situations(log: Log, claim: Claim, ending: Ending) -> Iterator[str]:
+    """Name where a message stands, as the catalogue does."""
     owner = "".join(ending.raised.owners[-1:]) if ending.raised else ""
     missing = [event for event in claim.events if event.signature == "import-cannot-open"]
-    if missing and is_framework_module(owner) and not re.search(_OF_OTHERS, missing[0].text):
-        causes["dependency-conflict"] = "wheel-incomplete"
     if log.os == "darwin":
-        causes = {"framework-cpu-build": "platform-no-gpu-wheel"}
+        yield "macos"
+    elif log.has("ninja-failed"):
+        yield "build"
+    if (
+        missing
+        and log.os != "darwin"
+        and is_framework_module(owner)
+        and not re.search(_OF_OTHERS, missing[0].text)
+    ):
+        yield "wheel"
     if log.has("jax-cpu-feature-mac") or (log.os == "darwin" and log.architecture != "x86_64"):
-        # under Rosetta; a Python for arm64 needs no AVX
-        causes["cpu-missing-avx"] = "python-wrong-arch"
+        yield "apple-silicon"  # under Rosetta; a Python for arm64 needs no AVX
     if log.in_wsl:
-        causes |= dict.fromkeys(
-            ("driver-missing", "driver-library-mismatch", "driver-not-in-container"), "driver-wsl"
-        )
+        yield "wsl"
     elif log.has("secure-boot-enabled"):
-        causes["driver-missing"] = "driver-secure-boot"
+        yield "secure-boot"
     elif log.in_container:
-        causes["driver-missing"] = "driver-not-in-container"
-    if claim.id not in causes:
-        return claim
-    named: Claim = replace(claim, id=causes[claim.id], rivals=(claim.id, *claim.rivals))
-    return named
+        yield "container"
 
 
 def list_refuted(facts: Facts) -> tuple[str, ...]:

@@ -62,7 +62,6 @@ _GOES_ON = (
     r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bretry|\btrying again\b|\bfalling back\b|\breducing\b"
     r"|\bskip(?:ped|ping)?\b|\bignor(?:ed|ing)\b|\bcompiled using NumPy 1"
 )
-_TRIED_AGAIN = ("gpu-memory-exhausted", "gpu-memory-held")  # what programs catch, and ask for less
 _AVOIDED = (
     r"(?i)\bskipp(?:ed|ing)\b|\b(?:falling back to|using|running on|retrying on) (?:the )?cpu\b"
 )
@@ -82,7 +81,7 @@ def is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
         ends_program(event) and "No module named" not in event.text for event in claim.events
     )
     is_caught = not has_raised and (
-        claim.id in _TRIED_AGAIN or claim.strength < Strength.FAILED_CALL
+        catalogue()[claim.id].is_retried or claim.strength < Strength.FAILED_CALL
     )
     is_announced = all(re.search(_GOES_ON, event.text) for event in claim.events)
     return (is_caught or is_announced) and all(
@@ -90,16 +89,10 @@ def is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
     )
 
 
-# What makes results wrong or a GPU unused stands, however long the program runs on.
-_STANDS = ("ptxas-problem", "gpu-hardware-fault", "driver-library-mismatch", "driver-too-old")
-
-
 def _went_on_quietly(claim: Claim, ending: Ending) -> bool:
     """Return whether nothing failed behind a message, and the program went on or finished."""
-    if claim.id in _STANDS:
-        return False
-    has_raised = any(map(ends_program, claim.events))
-    if has_raised and claim.id not in (*_TRIED_AGAIN, "program-error", "dependency-conflict"):
+    entry, has_raised = catalogue()[claim.id], any(map(ends_program, claim.events))
+    if entry.stands or (has_raised and not entry.is_outlived):
         return False
     return all(
         ending.succeeds_after(event.last_line)

@@ -6,6 +6,7 @@ One primary cause, its consequences under it, the rest by severity.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from envcheck.model import (
     WARNING,
     Finding,
     dataclass,
+    field,
     replace,
 )
 
@@ -44,6 +46,14 @@ class Entry:
     misses: str = ""  # the part of the machine whose absence it reports
     # a program that goes on without a GPU says it, too, and nothing is wrong
     leaves_gpu_unused: bool = False
+    stands: bool = False  # makes results wrong or a GPU unused, however long a program runs on
+    is_outlived: bool = False  # programs catch its exceptions, and go on
+    is_retried: bool = False  # programs ask for less after it
+    is_refuted: bool = False  # an import that works refutes its warning, too
+    is_rescued: bool = False  # a variable that loads another implementation makes it work
+    is_explained: bool = False  # by whatever root cause there is
+    # by the place where its words stand: wsl -> the finding that they mean there
+    there: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -325,11 +325,8 @@ def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest
     )
 
 
-_OF_REQUIREMENTS = ("numpy-abi", "protobuf-conflict", "keras-mismatch", "dependency-conflict")
-
-
 def _refuted(finding: Finding, tests: Sequence[ImportTest]) -> Finding:
-    if finding.severity == WARNING and finding.id not in _OF_REQUIREMENTS:
+    if finding.severity == WARNING and not catalogue()[finding.id].is_refuted:
         return finding  # a damaged file stays one
     severity = WARNING if finding.severity == ERROR else NOTE
     names = " and ".join(label_of(test) for test in tests)

@@ -30,12 +30,12 @@ from envcheck.model import (
 from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.specifiers import matches
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, incompatible, once, rule
 
 _ID, _HIDDEN_GPUS = "environment-variable", "visible-devices-hidden"
 _INTERPRETER = "python"
 _READ_AT_IMPORT = ("TORCH_LOGS",)  # of the variables that hold words; others, at the first use
-_RESCUED = ("protobuf-conflict",)  # what the variable of a rescue makes work
 
 
 @once
@@ -210,7 +210,9 @@ def weigh_rescues(context: Context, findings: Sequence[Finding]) -> list[Finding
                 message=f"{item.message} It works as long as {name}={value} is set, slowly.",
                 evidence=(*item.evidence, *_seen(context, row, name, value)),
             )
-            if item.id in _RESCUED and item.severity == ERROR and item.verdict == INCOMPATIBLE
+            if catalogue()[item.id].is_rescued
+            and item.severity == ERROR
+            and item.verdict == INCOMPATIBLE
             else item
         )
         for item in findings
