@@ -23,6 +23,8 @@ from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
 from envcheck.model.versions import cuda_of_digits, public_version
 from envcheck.rules.builds import installed_builds
+from envcheck.rules.cudnn import OTHER_MAJOR, version_fault
+from envcheck.rules.gpu_code import parse_target
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
     "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",
@@ -361,12 +363,13 @@ def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
         parse_cudnn_version(event.values[name]) for name in ("cudnn_loaded", "cudnn_built")
     )
     shown = {"loaded": ".".join(map(str, loaded)), "required": ".".join(map(str, required))}
+    fault = version_fault(shown["loaded"], shown["required"])
     pinning = _find_pinning_framework(log, event)
     if event.signature == "torch-cudnn-version" and loaded < required:
         name = "shadowed-cudnn-of-torch"
-    elif loaded[:1] != required[:1]:
+    elif fault == OTHER_MAJOR:
         name = "other-cudnn-loaded"
-    elif loaded > required:
+    elif not fault:
         name = "newer-cudnn"
     elif pinning:
         name = "shadowed-cudnn"
@@ -528,14 +531,9 @@ def _list_toolkit_targets(log: Log) -> tuple[str, ...]:
 
 
 def _is_covered(cc: str, targets: list[str]) -> bool:
-    """Return whether code for a capability runs on a GPU.
-
-    Of the same major, and not of a higher minor.
-    """
-    return any(
-        parse_number(item)[:1] == parse_number(cc)[:1] and parse_number(item) <= parse_number(cc)
-        for item in targets
-    )
+    """Return whether machine code for one of several capabilities runs on a GPU."""
+    code = (parse_target(f"sm_{item.replace('.', '')}") for item in targets)
+    return any(target.reaches(parse_number(cc)) for target in code if target)
 
 
 def _is_dropped(log: Log, cc: str) -> bool:

@@ -44,7 +44,7 @@ from envcheck.rules.context import (
     rule,
     source_of,
 )
-from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.gpus import JudgedGpu, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds, judged_builds
 from envcheck.rules.toolkit import (
     cudnn_lookup,
@@ -141,8 +141,9 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
     cuda, version = build.cuda.value, copy.version.value
     expected = built_with(build)
-    if expected and version and numbers(version)[:1] != numbers(expected)[:1]:
-        return OTHER_MAJOR
+    fault = version_fault(version, expected) if expected and version else ""
+    if fault == OTHER_MAJOR:
+        return fault
     if (
         cuda
         and copy.cuda_major
@@ -150,9 +151,14 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
         and numbers(copy.cuda_major) != numbers(cuda)[:1]
     ):
         return OTHER_CUDA
-    if expected and version and is_older(version, expected):
-        return OLDER
-    return DROPPED if version and dropped_gpus(context, version) else ""
+    return fault or (DROPPED if version and dropped_gpus(context, version) else "")
+
+
+def version_fault(version: str, expected: str) -> str:
+    """Name what is wrong with a cuDNN for a build by its release alone; "" when nothing is."""
+    if numbers(version)[:1] != numbers(expected)[:1]:
+        return OTHER_MAJOR
+    return OLDER if is_older(version, expected) else ""
 
 
 def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
@@ -392,9 +398,7 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
 def _report_dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
     row, gpus = context.matrix.cudnn(version), dropped_gpus(context, version)
     lowest = row.compute_capability_min if row else None
-    names = " and ".join(
-        dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in gpus)
-    )
+    names = " and ".join(dict.fromkeys(f"{item.name} ({item.capability})" for item in gpus))
     message = (
         f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest}"
         f" on; this machine has {names}."
@@ -495,9 +499,7 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
             line = context.matrix.cudnn(first, name.rpartition("-cu")[2])
             lowest = numbers((line.compute_capability_min if line else None) or "")
             dropped = (
-                gpu_name(item.gpu)
-                for item in judged_gpus(context)
-                if numbers(item.capability) < lowest
+                item.name for item in judged_gpus(context) if numbers(item.capability) < lowest
             )
             names = " and ".join(dict.fromkeys(dropped))
             message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
