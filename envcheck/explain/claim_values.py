@@ -42,6 +42,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.requirements import name_of
+from envcheck.model.text import find_group
 from envcheck.model.versions import public_version
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation
@@ -290,8 +291,7 @@ def find_required_cudnn(values: ClaimValues) -> str:
 
 def _parse_gencode(values: ClaimValues) -> str:
     """Read the release of protobuf's generated code: "gencode 5.28.3 runtime 4.25.4"."""
-    match = re.search(r"\bgencode (\d+\.\d+\.\d+) runtime", values.text)
-    return match.group(1) if match else ""
+    return find_group(r"\bgencode (\d+\.\d+\.\d+) runtime", values.text)
 
 
 def _tensorrt_major(values: ClaimValues) -> str:
@@ -380,8 +380,7 @@ def _nvinfer_major(values: ClaimValues) -> str:
     """Return the major version of the TensorRT library that the log asks for."""
     optional = (event.values.get("library", "") for event in values.log.harmless_events)
     names = " ".join((values.find_capture("library"), *optional))
-    match = re.search(r"\blibnv(?:infer|onnx|parsers)\w*\.so\.(\d{1,2})\b", names)
-    return match.group(1) if match else ""
+    return find_group(r"\blibnv(?:infer|onnx|parsers)\w*\.so\.(\d{1,2})\b", names)
 
 
 def _loaded_folder(values: ClaimValues) -> str:

@@ -74,6 +74,7 @@ from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequire
 from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
 from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
 from envcheck.model.requirements import find_requirement, name_of
+from envcheck.model.text import find_group
 from envcheck.model.versions import public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
@@ -137,8 +138,9 @@ def _match_driver_parts(values: ClaimValues) -> MatchDriverParts:
 
 
 def _start_fabric_manager(values: ClaimValues) -> StartFabricManager:
-    match = re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text)
-    return StartFabricManager(values.log.driver or (match.group(1) if match else ""))
+    return StartFabricManager(
+        values.log.driver or (find_group(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text))
+    )
 
 
 def _replace_owner(values: ClaimValues) -> Fix:
@@ -178,13 +180,12 @@ def _follow_xid(values: ClaimValues) -> FollowXid:
         match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2")
     )
     pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)
-    recovery = re.search(
-        r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text
-    )
     return FollowXid(
         tuple(filter(None, dict.fromkeys(codes))),
         pci=pci.group(1) if pci else "",
-        recovery=recovery.group(1) if recovery else "",
+        recovery=find_group(
+            r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from envcheck.explain.frame import is_shown
 from envcheck.explain.text import clean_line
 from envcheck.frameworks import identities
 from envcheck.model import dataclass
+from envcheck.model.text import find_group
 
 _NAME = r"[A-Za-z][\w.-]*(?:\[[\w,-]+\])?"
 _RELEASE = r"\d+(?:\.\d+)*(?:\.post\d+|(?:a|b|rc)\d+)?"
@@ -119,8 +120,7 @@ def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
         releases = f"<{'.'.join((*head, str(int(last) + 1)))}"  # 2.1 or less admits 2.1.3
     else:
         releases = (parts.get("range") or f">={parts['floor']}").replace(" ", "")
-    found = re.search(_FOUND, text[match.end() :])
-    there = parts.get("there") or (found[1] if found else "")
+    there = parts.get("there") or (find_group(_FOUND, text[match.end() :]))
     name = parts["what"].lower()
     by_title = {item.title.lower(): item.name for item in identities()}
     return Stated("needs", text, number, by_title.get(name, name), releases, there)

@@ -10,6 +10,7 @@ import sys
 from typing import Any, Collection, Dict, Iterator, List, Optional, Set, Tuple
 
 from envcheck.model import ProcessInfo, ProcessScan
+from envcheck.model.text import find_group
 
 # winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE,
 # PF_SSE3_INSTRUCTIONS_AVAILABLE ...
@@ -230,7 +231,6 @@ def _read_process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -
     status = parse_status(_read_file(f"{folder}/status"))
     if not status:
         return []
-    container = re.search(_CONTAINER, _read_file(f"{folder}/cgroup"))
     return [
         ProcessInfo(
             pid=pid,
@@ -239,7 +239,7 @@ def _read_process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -
             state=state or status.get("State", "?")[:1],
             parent=_parse_first_number(status.get("PPid", "")),
             devices=devices,
-            container=container.group(1) if container else "",
+            container=find_group(_CONTAINER, _read_file(f"{folder}/cgroup")),
             command_line=_read_file(f"{folder}/cmdline").replace("\0", " ").strip(),
             user=_find_user_name(_parse_first_number(status.get("Uid", ""))),
             seconds=_read_run_time(folder),

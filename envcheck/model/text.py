@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Sequence, Tuple
+from typing import List, Pattern, Sequence, Tuple
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and
 # half characters no file takes.
@@ -23,6 +23,12 @@ def shorten(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """Name the first and count the rest: "a, b and 3 more"."""
     named = separator.join(names[:most])
     return f"{named} and {len(names) - most} more" if len(names) > most else named
+
+
+def find_group(pattern: str | Pattern[str], text: str, flags: int = 0) -> str:
+    """Return what the first group of a pattern finds first in a text; "" where nothing is found."""
+    match = re.search(pattern, text, flags)
+    return (match.group(1) or "") if match else ""
 
 
 def hide_url_secrets(text: str) -> str:

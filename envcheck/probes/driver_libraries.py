@@ -12,6 +12,7 @@ from envcheck.host.paths import list_names
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
+from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_number
 
 # In the loader's order; those of another architecture rarely exist.
@@ -171,8 +172,7 @@ def parse_driver_library_name(path: str) -> Optional[str]:
     "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01" -> "550.163.01";
     "/usr/lib/wsl/lib/libcuda.so.1.1" -> None
     """
-    match = re.search(r"\.so\.(\d{3,}\.\d+(?:\.\d+)?)$", path)
-    return match.group(1) if match else None
+    return find_group(r"\.so\.(\d{3,}\.\d+(?:\.\d+)?)$", path) or None
 
 
 def find_load_refusal(host: Host, path: str) -> Optional[Unknown]:

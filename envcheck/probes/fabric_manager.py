@@ -7,6 +7,7 @@ from typing import Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Unknown, from_file, parse_fact
+from envcheck.model.text import find_group
 from envcheck.probes.package_managers import DPKG_STATUS
 
 _FABRIC_MANAGER = "/usr/bin/nv-fabricmanager"
@@ -45,8 +46,7 @@ def _read_fabric_version(host: Host, packages: Fact[Mapping[str, str]]) -> Fact[
 
 def parse_fabric_version(text: str) -> Optional[str]:
     """Parse the output of nv-fabricmanager --version: "Fabric Manager version is : 535.183.01"."""
-    match = re.search(r"version is\s*:\s*(\d+(?:\.\d+)+)", text)
-    return match.group(1) if match else None
+    return find_group(r"version is\s*:\s*(\d+(?:\.\d+)+)", text) or None
 
 
 def _is_fabric_manager_running(host: Host) -> Fact[bool]:

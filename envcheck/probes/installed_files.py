@@ -31,6 +31,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.requirements import find_requirement
+from envcheck.model.text import find_group
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
@@ -528,5 +529,9 @@ def _find_unowned(host: Host, answer: Mapping[str, Any]) -> Iterator[InstallLeft
             )
             if is_own and any(each.endswith(".py") for each in list_names(host, module)):
                 text = host.read_text(posixpath.join(module, "version.py")).value or ""
-                stated = re.search(r"^_*version_*\s*=\s*['\"](\d[\w.+]*)['\"]", text, re.MULTILINE)
-                yield InstallLeftover(module, "unowned", name, stated.group(1) if stated else "")
+                yield InstallLeftover(
+                    module,
+                    "unowned",
+                    name,
+                    find_group(r"^_*version_*\s*=\s*['\"](\d[\w.+]*)['\"]", text, re.MULTILINE),
+                )

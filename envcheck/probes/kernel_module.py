@@ -19,6 +19,7 @@ from envcheck.model import (
     from_file,
     parse_fact,
 )
+from envcheck.model.text import find_group
 
 _SYS_VERSION = "/sys/module/nvidia/version"
 _PROC_VERSION = "/proc/driver/nvidia/version"
@@ -99,8 +100,7 @@ def parse_proc_version(text: str) -> Optional[str]:
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build
     (dvs-builder@U22-I3)  Tue Sep 23 09:55:41 UTC 2025"
     """
-    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", text)
-    return match.group(1) if match else None
+    return find_group(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", text) or None
 
 
 def parse_module_kind(text: str) -> Optional[str]:
@@ -164,8 +164,7 @@ def parse_modules_dep(text: str) -> Optional[str]:
 
     "updates/dkms/nvidia.ko.zst: kernel/drivers/gpu/drm/drm.ko.zst" -> "updates/dkms/nvidia.ko.zst"
     """
-    match = re.search(rf"^(\S*/{_MODULE_FILE}):", text, re.MULTILINE)
-    return match.group(1) if match else None
+    return find_group(rf"^(\S*/{_MODULE_FILE}):", text, re.MULTILINE) or None
 
 
 def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bool]:
@@ -273,5 +272,4 @@ def parse_make_log(text: str) -> Optional[str]:
 
     "DKMS make.log for nvidia-550.163.01 for kernel 6.8.0-45-generic (x86_64)" -> "6.8.0-45-generic"
     """
-    match = re.search(r"make\.log for \S+ for kernel (\S+)", text)
-    return match.group(1) if match else None
+    return find_group(r"make\.log for \S+ for kernel (\S+)", text) or None

@@ -51,6 +51,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.text import find_group
 from envcheck.model.versions import public_version
 
 _NAMED = 3  # symbols named in a fault
@@ -314,8 +315,7 @@ class _Process:
         """Return where the framework states its CUDA, and which: cuda = '13.2'."""
         path = posixpath.join(location, self._framework.name, "version.py")
         text = self._host.read_text(path).value or ""
-        stated = re.search(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
-        return path, stated.group(1) if stated else ""
+        return path, find_group(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
 
     def _compare_cuda(self, companion: Distribution, parts: int) -> None:
         """Compare the CUDA that two builds state: '2.11.0+cu130', cuda = '13.2'."""

@@ -9,6 +9,7 @@ from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.paths import get_multiarch_triple, list_names
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
+from envcheck.model.text import find_group
 
 _CONFSTR = "confstr CS_GNU_LIBC_VERSION"
 _LIBSTDCXX = "libstdc++.so.6"
@@ -51,8 +52,7 @@ def parse_musl_version(text: str) -> Optional[str]:
     Version 1.2.4
     Dynamic Program Loader
     """
-    match = re.search(r"^Version (\d+(?:\.\d+)+)", text, re.MULTILINE)
-    return match.group(1) if match else None
+    return find_group(r"^Version (\d+(?:\.\d+)+)", text, re.MULTILINE) or None
 
 
 def read_glibcxx_version(host: Host) -> Fact[str]:

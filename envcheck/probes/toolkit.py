@@ -30,6 +30,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
+from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_number
 from envcheck.probes.compilers import (
     explain_missing_version,
@@ -305,8 +306,7 @@ def parse_version_txt(text: str) -> Optional[str]:
     CUDA Version 10.0.130
     CUDA Patch Version 10.0.130.1
     """
-    match = re.search(r"^CUDA Version (\d+\.\d+(?:\.\d+)*)\s*$", text, re.MULTILINE)
-    return match.group(1) if match else None
+    return find_group(r"^CUDA Version (\d+\.\d+(?:\.\d+)*)\s*$", text, re.MULTILINE) or None
 
 
 def parse_cuda_define(text: str, macro: str) -> Optional[str]:
@@ -553,8 +553,7 @@ def parse_profile_bindir(text: str) -> Optional[str]:
     TOP              = $(_HERE_)/..
     compiler-bindir  = /usr/lib/nvidia-cuda-toolkit/bin
     """
-    match = re.search(r"^compiler-bindir\s*\??=\s*(\S+)", text, re.MULTILINE)
-    return match.group(1) if match else None
+    return find_group(r"^compiler-bindir\s*\??=\s*(\S+)", text, re.MULTILINE) or None
 
 
 def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:

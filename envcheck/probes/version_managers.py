@@ -15,6 +15,7 @@ from typing import Iterator, Tuple
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import Known, dataclass, numbers
+from envcheck.model.text import find_group
 
 
 @dataclass
@@ -140,5 +141,4 @@ def parse_wanted(text: str, name: str) -> str:
     }
     fitting = (pattern for ending, pattern in patterns.items() if name.endswith(ending))
     pattern = next(fitting, r"^\s*(?:c?python[@-])?(\w[\w.-]*)\s*$")
-    found = re.search(pattern, text, re.MULTILINE)
-    return found.group(1) if found else ""
+    return find_group(pattern, text, re.MULTILINE)

@@ -78,11 +78,9 @@ _OTHER_INSTRUCTION = (
 @writes(UseNewerBuild)
 def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
     """Install the first release or build that knows the GPU."""
-    if situation.matrix.companion_of(fix.distribution):
-        return _replace_package(situation, fix.distribution, fix.capability)
-    build = situation.build(fix.framework, fix.distribution)
-    if build is not None and fix.capability and situation.facts.python.version.value is not None:
-        return _name_newer_release(situation, build, fix.capability)
+    replaced = _replace_known(situation, fix)
+    if replaced:
+        return replaced
     steps = situation.install_gpu_build(
         fix.framework, capability=fix.capability, newest=not fix.capability
     )
@@ -109,11 +107,9 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
 @writes(UseOlderBuild)
 def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
     """Install the last release or build that serves the GPU."""
-    if situation.matrix.companion_of(fix.distribution):
-        return _replace_package(situation, fix.distribution, fix.capability)
-    build = situation.build(fix.framework, fix.distribution)
-    if build is not None and fix.capability and situation.facts.python.version.value is not None:
-        return _name_older_release(situation, build, fix.capability)
+    replaced = _replace_known(situation, fix)
+    if replaced:
+        return replaced
     row = situation.matrix.architecture(fix.capability)
     if row is None or not fix.framework:
         return None
@@ -125,6 +121,17 @@ def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
         f"Install a release whose build has code for compute capability {fix.capability}{reason}"
     )
     return Remedy(f"{summary}; or use a newer GPU.", steps)
+
+
+def _replace_known(situation: Situation, fix: UseNewerBuild | UseOlderBuild) -> Remedy | None:
+    """Name the release that takes the place of one that is known, on a Python that is."""
+    if situation.matrix.companion_of(fix.distribution):
+        return _replace_package(situation, fix.distribution, fix.capability)
+    build = situation.build(fix.framework, fix.distribution)
+    if build is None or not fix.capability or situation.facts.python.version.value is None:
+        return None
+    name = _name_newer_release if isinstance(fix, UseNewerBuild) else _name_older_release
+    return name(situation, build, fix.capability)
 
 
 def _replace_package(situation: Situation, name: str, capability: str) -> Remedy:

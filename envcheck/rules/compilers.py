@@ -45,7 +45,7 @@ from envcheck.rules.context import (
     rule,
     source_of,
 )
-from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.gpus import JudgedGpu, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds
 from envcheck.rules.toolkit import built_for_cuda, toolkit_evidence, unknown_release
 from envcheck.rules.wanted_releases import wanted_releases
@@ -382,14 +382,10 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
 
 def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
     """Name the finding of a GPU that nvcc cannot build for, and the CUDA that can."""
-    first_toolkit = None
-    if item.architecture:
-        first_toolkit = item.architecture.first_toolkit
-    last_toolkit = item.architecture.last_toolkit if item.architecture else None
-    if first_toolkit and is_older(version, first_toolkit):
-        return "gpu-arch-too-new", f"from CUDA {first_toolkit} on"
-    if last_toolkit and is_older(last_toolkit, version):
-        return ("gpu-arch-too-old", f"up to CUDA {last_toolkit}")
+    if item.first_toolkit and is_older(version, item.first_toolkit):
+        return "gpu-arch-too-new", f"from CUDA {item.first_toolkit} on"
+    if item.last_toolkit and is_older(item.last_toolkit, version):
+        return ("gpu-arch-too-old", f"up to CUDA {item.last_toolkit}")
     return ("", "")
 
 
@@ -409,7 +405,7 @@ def _not_compiled(
     version = install.version.value
     message = (
         f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
-        f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {support}."
+        f"{item.name}: compute capability {item.capability} is supported {support}."
     )
     matrix_evidence = cite(f"compute capability {item.capability}", support, item.architecture)
     is_too_new = finding_id == "gpu-arch-too-new"

@@ -254,7 +254,7 @@ def driver_kind(context: Context) -> Iterator[Finding]:
         ):
             continue
         message = (
-            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)}"
+            f"The loaded NVIDIA kernel module is the {kind.value} one; {item.name}"
             f" ({row.name}) needs the {row.kernel_module} one."
         )
         evidence = (
@@ -612,7 +612,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         is_jit = verdict_on(context, build, item).kind == JIT
         needs = (
             f"has only PTX of CUDA {ptx.version} for"
-            f" {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
+            f" {item.name}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
             f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
         fact = "driver.cuda_driver_version"
@@ -755,12 +755,11 @@ def _not_driven(
     context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, cure: Fix
 ) -> Finding:
     number, _, reason = branch_and_reason.partition(": ")
-    gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
     evidence = (
         context.seen("driver.release"),
         cite(f"architectures {item.capability}", reason, item.architecture),
     )
-    message = f"Driver branch {number} does not drive {gpu}: {reason}."
+    message = f"Driver branch {number} does not drive {item.label}: {reason}."
     return incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 

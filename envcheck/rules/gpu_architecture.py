@@ -40,7 +40,7 @@ from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
-from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.gpus import JudgedGpu, judged_gpus
 from envcheck.rules.judged_builds import judged_builds, package_builds
 from envcheck.rules.wanted_releases import wanted_releases
 
@@ -136,8 +136,7 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
         for item in gpus:
             if item.architecture is None:
                 yield _no_architecture(build, item)
-        yield from _report_gpus(context, build, gpus, TOO_NEW)
-        yield from _report_gpus(context, build, gpus, TOO_OLD)
+        yield from _report_gpus(context, build, gpus)
         yield from _slow_or_unread(context, build, gpus)
 
 
@@ -150,8 +149,7 @@ def code_of_packages(context: Context) -> Iterator[Finding]:
     if builds:
         gpus = tuple(item for item in judged_gpus(context) if _is_served(context, item))
         for build in builds:
-            yield from _report_gpus(context, build, gpus, TOO_NEW)
-            yield from _report_gpus(context, build, gpus, TOO_OLD)
+            yield from _report_gpus(context, build, gpus)
 
 
 @rule(TOO_OLD)
@@ -184,11 +182,11 @@ def _report_excluded(
     context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str
 ) -> Finding:
     message = (
-        f"{gpu_name(item.gpu)} has compute capability {item.capability}; the documents of {label}"
+        f"{item.name} has compute capability {item.capability}; the documents of {label}"
         f" ask for {document.minimum} or newer."
     )
     evidence = (
-        context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}"),
+        context.seen("gpus", shown=f"{item.name}, compute capability {item.capability}"),
         Evidence(f"documents of {label}", document.statement, citation=document.citation),
     )
     name = label.partition(" ")[0]
@@ -210,7 +208,7 @@ def bundled_ptxas(context: Context) -> Iterator[Finding]:
     for row in table.rows:
         item = context.distributions.get(row.distribution)
         if item and _is_from_index(item) and major_minor(item.version) == row.release:
-            newer = (gpu for gpu in judged_gpus(context) if is_older(row.cuda, _first_toolkit(gpu)))
+            newer = (gpu for gpu in judged_gpus(context) if is_older(row.cuda, gpu.first_toolkit))
             unknown = next((gpu for gpu in newer if _is_served(context, gpu)), None)
             if unknown and not context.environment.get(row.variable):
                 yield _old_ptxas(context, table, row, unknown)
@@ -221,12 +219,8 @@ def _is_from_index(item: Distribution) -> bool:
     return item.installer != "conda" and "+" not in item.version
 
 
-def _first_toolkit(item: JudgedGpu) -> str:
-    return (item.architecture.first_toolkit if item.architecture else None) or ""
-
-
 def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: JudgedGpu) -> Finding:
-    first = _first_toolkit(item)
+    first = item.first_toolkit
     copy = context.distributions[row.distribution]
     serving = (
         each
@@ -238,8 +232,8 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
     usable = (each for each in installs if not is_older(each.version.value or "0", first))
     path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
     message = (
-        f"{copy.label} calls its own ptxas, of CUDA {row.cuda}; {gpu_name(item.gpu)}"
-        f" (compute capability {item.capability}) needs one of CUDA {first} or newer. Kernels that"
+        f"{copy.label} calls its own ptxas, of CUDA {row.cuda}; {item.label}"
+        f" needs one of CUDA {first} or newer. Kernels that"
         " it compiles, such as those of torch.compile, fail."
     )
     evidence = (
@@ -363,30 +357,29 @@ def _explain_unread(build: Build) -> Unknown:
 def _older_major(cuda: str, item: JudgedGpu) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for
     # the GPU.
-    first_toolkit = None
-    if item.architecture:
-        first_toolkit = item.architecture.first_toolkit
-    return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
+    first = item.first_toolkit
+    return bool(first) and numbers(cuda)[:1] < numbers(first)[:1]
 
 
-def _report_gpus(
-    context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str
-) -> Iterator[Finding]:
-    """Yield one finding for the GPUs a build does not serve.
+def _report_gpus(context: Context, build: Build, gpus: tuple[JudgedGpu, ...]) -> Iterator[Finding]:
+    """Yield one finding for the GPUs newer than a build serves, and one for the older ones.
 
     A warning when it serves another one.
     """
-    known_gpus = [item for item in gpus if item.architecture]
-    verdicts = [(item, verdict_on(context, build, item)) for item in known_gpus]
-    failures = [
-        (item, verdict)
-        for item, verdict in verdicts
-        if verdict.kind == kind and not verdict.document
-    ]
-    if not failures:
-        return
-    item, verdict = failures[0]
+    verdicts = [(item, verdict_on(context, build, item)) for item in gpus if item.architecture]
     served = any(verdict.kind in (NATIVE, JIT, UNREAD) for _, verdict in verdicts)
+    severity = WARNING if served else ERROR
+    for kind in (TOO_NEW, TOO_OLD):
+        for item, verdict in verdicts:
+            if verdict.kind == kind and not verdict.document:
+                yield _report_unserved(context, build, item, verdict, severity)
+                break
+
+
+def _report_unserved(
+    context: Context, build: Build, item: JudgedGpu, verdict: Verdict, severity: str
+) -> Finding:
+    kind = verdict.kind
     relation = "newer than" if kind == TOO_NEW else "no longer supported by"
     targets = build_targets(build.framework, build.compute_capabilities.value or ())
     if kind == TOO_NEW and any(
@@ -396,16 +389,16 @@ def _report_gpus(
         relation = "not served by"
     why = verdict.why or _name_embedded(item)
     message = (
-        f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation}"
+        f"{item.name} has compute capability {item.capability}, which is {relation}"
         f" {build.label}{_targets_in_words(build)}."
         + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
     use_build = UseNewerBuild if kind == TOO_NEW else UseOlderBuild
-    yield incompatible(
+    return incompatible(
         message,
         _list_evidence(context, build, item),
         finding_id=kind,
-        severity=WARNING if served else ERROR,
+        severity=severity,
         cure=use_build(build.framework, build.distribution, item.capability),
         about=About(build.framework, build.distribution),
     )
@@ -427,9 +420,7 @@ def _targets_in_words(build: Build) -> str:
 
 
 def _list_evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
-    evidence = [
-        context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")
-    ]
+    evidence = [context.seen("gpus", shown=f"{item.name}, compute capability {item.capability}")]
     if isinstance(item.gpu.name, Known):
         evidence = [Evidence("gpus", evidence[0].shown, item.gpu.name.source)]
     if item.architecture:
@@ -454,9 +445,9 @@ def _slow_or_unread(
         if kind == JIT:
             problem = _find_known_problem(context, build, item)
             message = (
-                f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability"
-                f" {item.capability}), only PTX (CUDA's portable assembly) that the driver must"
-                " compile. The first start is slow, up to half an hour."
+                f"{build.label} has no machine code for {item.label}, only PTX (CUDA's"
+                " portable assembly) that the driver must compile. The first start is slow, up to"
+                " half an hour."
             )
             yield incompatible(
                 message + "".join(f" {row.what}" for row in problem),
@@ -470,7 +461,7 @@ def _slow_or_unread(
         if kind == UNREAD:
             message = (
                 f"Neither the files of {build.label} nor the matrix state which GPUs it has code"
-                f" for; its CUDA supports {gpu_name(item.gpu)}."
+                f" for; its CUDA supports {item.name}."
             )
             # What is installed can be tried. Nobody is told to install what is not known to work.
             yield Finding(
@@ -526,7 +517,7 @@ def _problem_evidence(row: KnownProblem) -> Evidence:
 
 def _no_architecture(build: Build, item: JudgedGpu) -> Finding:
     message = (
-        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the compatibility"
+        f"Compute capability {item.capability} ({item.name}) is not in the compatibility"
         f" matrix: whether {build.label} has code for it is unknown."
     )
     source = item.gpu.name.source if isinstance(item.gpu.name, Known) else None

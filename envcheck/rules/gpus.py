@@ -206,6 +206,26 @@ class JudgedGpu(NamedTuple):
     capability: str
     architecture: Architecture | None
 
+    @property
+    def name(self) -> str:
+        """Name it for a message."""
+        return gpu_name(self.gpu)
+
+    @property
+    def label(self) -> str:
+        """Name it with its compute capability."""
+        return f"{self.name} (compute capability {self.capability})"
+
+    @property
+    def first_toolkit(self) -> str:
+        """Return the first CUDA that supports it; "" unknown, or all known ones do."""
+        return (self.architecture and self.architecture.first_toolkit) or ""
+
+    @property
+    def last_toolkit(self) -> str:
+        """Return the last CUDA that supports it; "" unknown, or the newest does."""
+        return (self.architecture and self.architecture.last_toolkit) or ""
+
 
 def gpu_name(gpu: Gpu) -> str:
     """Name a GPU for a message."""

@@ -48,6 +48,7 @@ from envcheck.model.fixes.packages import InstallRequirements, RestoreRequiremen
 from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.specifiers import within
+from envcheck.model.text import find_group
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on
@@ -587,8 +588,7 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
 
 def _labelled_torch(torch: Build, label: str) -> str:
     """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
-    match = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
-    label_version = match.group(1) if match else ""
+    label_version = find_group(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
     line = major_minor(torch.version)
     if not label_version or ("." in label_version and major_minor(label_version) == line):
         return ""

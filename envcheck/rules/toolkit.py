@@ -12,7 +12,6 @@ from envcheck.model import (
     WARNING,
     Absent,
     Advise,
-    Architecture,
     Evidence,
     Fact,
     Finding,
@@ -36,9 +35,10 @@ from envcheck.model.fixes.toolkit import (
     NameLibdevice,
     UseNewerPtxas,
 )
+from envcheck.model.text import find_group
 from envcheck.rules.builds import Build, brings_cuda, is_from_conda
 from envcheck.rules.context import Context, cite, describe, each, incompatible, rule, source_of
-from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.gpus import JudgedGpu, judged_gpus
 from envcheck.rules.judged_builds import cuda_builds
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
@@ -49,8 +49,7 @@ _SITE = r"/(?:site|dist)-packages/"
 
 def library_name(soname: str) -> str:
     """Cut a soname to its library: libcublasLt.so.12 -> cublasLt."""
-    match = re.match(r"lib(\w+)\.so", soname)
-    return match.group(1) if match else ""
+    return find_group(r"^lib(\w+)\.so", soname)
 
 
 def in_environment(path: str) -> bool:
@@ -177,34 +176,21 @@ def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
     return (cite(build.label, f"built for CUDA {cuda}", cited, source_of(build.cuda)),)
 
 
-@rule("toolkit-missing")
+@rule("toolkit-missing", "toolkit-wrong-version")
 def toolkit_missing(context: Context) -> Iterator[Finding]:
-    """Find CUDA libraries that a build needs and this machine does not have."""
+    """Find CUDA libraries that a build needs, and no toolkit here or only other ones have."""
     yield from each(cuda_builds(context), lambda build: _missing_libraries(context, build))
 
 
 def _missing_libraries(context: Context, build: Build) -> Iterator[Finding]:
     missing = _missing_sonames(context, build)
     if missing is None:
-        if not brings_cuda(build) and not system_toolkits(context):
-            yield _report_missing(context, build, ())
-    elif missing and not _of_another_version(context, missing):
-        yield _report_missing(context, build, missing)
-
-
-@rule("toolkit-wrong-version")
-def toolkit_wrong_version(context: Context) -> Iterator[Finding]:
-    """Find builds for whose CUDA version no toolkit is there, while others are."""
-    yield from each(cuda_builds(context), lambda build: _other_versions(context, build))
-
-
-def _other_versions(context: Context, build: Build) -> Iterator[Finding]:
-    missing = _missing_sonames(context, build)
-    if missing is None:
         if not brings_cuda(build):
             yield from _judge_versions(context, build)
     elif missing and _of_another_version(context, missing):
         yield _wrong_version(build, system_toolkits(context) or (), missing)
+    elif missing:
+        yield _report_missing(context, build, missing)
 
 
 def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
@@ -242,6 +228,7 @@ def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
     installs = system_toolkits(context)
     if not installs:
+        yield _report_missing(context, build, ())
         return
     cuda = context.need(build.cuda, f"{build.label}: CUDA version")
     if cuda is None:
@@ -307,7 +294,8 @@ def _wrong_version(
         f" CUDA {versions}."
     )
     evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
-    return incompatible(message, evidence, cure=_install_toolkit(build))
+    cure = _install_toolkit(build)
+    return incompatible(message, evidence, finding_id="toolkit-wrong-version", cure=cure)
 
 
 def _install_toolkit(build: Build) -> InstallToolkit | None:
@@ -614,28 +602,22 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
     if not builds or install is None or version is None or context.facts.gpus.value is None:
         return
     for item in judged_gpus(context):
-        row = item.architecture
-        if (
-            row is not None
-            and row.first_toolkit is not None
-            and is_older(version, row.first_toolkit)
-        ):
-            yield _too_old(builds[0], install, item, row)
+        if item.first_toolkit and is_older(version, item.first_toolkit):
+            yield _too_old(builds[0], install, item)
             return
 
 
-def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Architecture) -> Finding:
-    first_toolkit = str(row.first_toolkit)
+def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu) -> Finding:
+    first, capability = item.first_toolkit, item.capability
     message = (
         f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root});"
-        f" {gpu_name(item.gpu)} (compute capability {item.capability}) needs one of CUDA"
-        f" {first_toolkit} or newer."
+        f" {item.label} needs one of CUDA {first} or newer."
     )
     evidence = (
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
-        cite(f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row),
+        cite(f"compute capability {capability}", f"from CUDA {first} on", item.architecture),
     )
-    cure = UseNewerPtxas(first_toolkit, item.capability, build.framework, build.distribution)
+    cure = UseNewerPtxas(first, capability, build.framework, build.distribution)
     return incompatible(message, evidence, cure=cure)
 
 
