@@ -390,6 +390,7 @@ def test_no_finding_explains_its_own_cause() -> None:
     ids = {row["id"] for row in rows}
     explains = {row["id"]: row["explains"] for row in rows}
     assert all(set(consequences) <= ids for consequences in explains.values())
+    assert {found for row in rows for found in row.get("there", {}).values()} <= ids
 
     def no_cycle(finding_id: str, path: tuple[str, ...] = ()) -> None:
         assert finding_id not in path, path

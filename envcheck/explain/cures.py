@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from envcheck.actions import is_requirement
 from envcheck.explain.claim_values import (
@@ -60,12 +61,10 @@ from envcheck.model.fixes.frameworks import (
     UseOtherPlatform,
 )
 from envcheck.model.fixes.hardware import (
-    CompileWithNewerToolkit,
-    CompileWithOlderToolkit,
+    CompileForGpu,
     FollowXid,
     UnsetVisibleDevices,
-    UseNewerBuild,
-    UseOlderBuild,
+    UseBuildForGpu,
     UseOtherProcessor,
 )
 from envcheck.model.fixes.interpreter import UseNewerGlibc, UseOtherPython
@@ -158,19 +157,16 @@ _OF_SOME_INSTRUCTION = {"illegal-instruction", "trap-invalid-opcode"}
 def _serve_newer_gpu(values: ClaimValues) -> Fix:
     if "nvrm-needs-open" in values.signatures:
         return InstallKernelModule("open")
-    capability = find_capability(values)
-    row = values.log.matrix.architecture(capability)
-    if row is not None and row.first_toolkit and _OF_COMPILERS & set(values.signatures):
-        return CompileWithNewerToolkit(capability)
-    return UseNewerBuild(values.framework, values.distribution, capability)
+    return _serve_gpu(values)
 
 
-def _serve_older_gpu(values: ClaimValues) -> Fix:
+def _serve_gpu(values: ClaimValues, *, is_newer: bool = True) -> Fix:
     capability = find_capability(values)
     row = values.log.matrix.architecture(capability)
-    if row is not None and row.last_toolkit and _OF_COMPILERS & set(values.signatures):
-        return CompileWithOlderToolkit(capability)
-    return UseOlderBuild(values.framework, values.distribution, capability)
+    is_known = row is not None and (row.first_toolkit if is_newer else row.last_toolkit)
+    if is_known and _OF_COMPILERS & set(values.signatures):
+        return CompileForGpu(capability, is_newer)
+    return UseBuildForGpu(values.framework, values.distribution, capability, is_newer)
 
 
 def _follow_xid(values: ClaimValues) -> FollowXid:
@@ -513,7 +509,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "framework-package-removed": _install_replacement,
     "glibc-too-old": _use_newer_glibc,
     "gpu-arch-too-new": _serve_newer_gpu,
-    "gpu-arch-too-old": _serve_older_gpu,
+    "gpu-arch-too-old": partial(_serve_gpu, is_newer=False),
     "gpu-hardware-fault": _follow_xid,
     "host-compiler-too-new": _use_other_compiler,
     "keras-mismatch": _restore_keras_2,

@@ -25,6 +25,7 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    choose_reading,
     dataclass,
     from_file,
     major_minor,
@@ -731,11 +732,12 @@ def _choose_version(install: ToolkitInstall) -> Fact[str]:
     nvcc itself, then the toolkit's files, then the name of a library.
     """
     cudart = read_cudart_version(install.cudart_path)
-    readings = (install.nvcc_release, install.version_file, install.header_version, cudart)
-    for fact in readings:
-        if isinstance(fact, Known):
-            return Known(major_minor(fact.value), fact.source)
-    return next((fact for fact in readings if isinstance(fact, Unknown)), Absent((install.root,)))
+    found = choose_reading(
+        install.nvcc_release, install.version_file, install.header_version, cudart
+    )
+    if isinstance(found, Known):
+        return Known(major_minor(found.value), found.source)
+    return found if isinstance(found, Unknown) else Absent((install.root,))
 
 
 def _make_installs_fact(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitInstall, ...]]:

@@ -359,7 +359,7 @@ def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> R
         return None
     version, cuda = build.label.partition(" ")[2], build.cuda.value
     present = context.distributions.get(name)
-    pin = f"{name}=={present.version.partition('+')[0]}" if present else name
+    pin = f"{name}=={present.public}" if present else name
     found = find_install(context, pin, version, cuda, compiles=False) or find_install(
         context, name, version, cuda
     )

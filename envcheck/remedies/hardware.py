@@ -30,13 +30,11 @@ from envcheck.model import (
     major,
 )
 from envcheck.model.fixes.hardware import (
-    CompileWithNewerToolkit,
-    CompileWithOlderToolkit,
+    CompileForGpu,
     FollowXid,
     RequestGpusFromRuntime,
     UnsetVisibleDevices,
-    UseNewerBuild,
-    UseOlderBuild,
+    UseBuildForGpu,
     UseOtherProcessor,
 )
 from envcheck.remedies import writes
@@ -75,12 +73,20 @@ _OTHER_INSTRUCTION = (
 # A GPU and the code that was built for it.
 
 
-@writes(UseNewerBuild)
-def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
-    """Install the first release or build that knows the GPU."""
-    replaced = _replace_known(situation, fix)
-    if replaced:
-        return replaced
+@writes(UseBuildForGpu)
+def use_build_for_gpu(situation: Situation, fix: UseBuildForGpu) -> Remedy | None:
+    """Install the first release or build that knows the GPU, or the last that serves it."""
+    if situation.matrix.companion_of(fix.distribution):
+        return _replace_package(situation, fix.distribution, fix.capability)
+    build = situation.build(fix.framework, fix.distribution)
+    if build is not None and fix.capability and situation.facts.python.version.value is not None:
+        name = _name_newer_release if fix.is_newer else _name_older_release
+        return name(situation, build, fix.capability)
+    write = _use_newer_build if fix.is_newer else _use_older_build
+    return write(situation, fix)
+
+
+def _use_newer_build(situation: Situation, fix: UseBuildForGpu) -> Remedy | None:
     steps = situation.install_gpu_build(
         fix.framework, capability=fix.capability, newest=not fix.capability
     )
@@ -104,12 +110,7 @@ def use_newer_build(situation: Situation, fix: UseNewerBuild) -> Remedy | None:
     return Remedy(f"{summary}{fix.capability}{oldest_text}.", steps)
 
 
-@writes(UseOlderBuild)
-def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
-    """Install the last release or build that serves the GPU."""
-    replaced = _replace_known(situation, fix)
-    if replaced:
-        return replaced
+def _use_older_build(situation: Situation, fix: UseBuildForGpu) -> Remedy | None:
     row = situation.matrix.architecture(fix.capability)
     if row is None or not fix.framework:
         return None
@@ -121,17 +122,6 @@ def use_older_build(situation: Situation, fix: UseOlderBuild) -> Remedy | None:
         f"Install a release whose build has code for compute capability {fix.capability}{reason}"
     )
     return Remedy(f"{summary}; or use a newer GPU.", steps)
-
-
-def _replace_known(situation: Situation, fix: UseNewerBuild | UseOlderBuild) -> Remedy | None:
-    """Name the release that takes the place of one that is known, on a Python that is."""
-    if situation.matrix.companion_of(fix.distribution):
-        return _replace_package(situation, fix.distribution, fix.capability)
-    build = situation.build(fix.framework, fix.distribution)
-    if build is None or not fix.capability or situation.facts.python.version.value is None:
-        return None
-    name = _name_newer_release if isinstance(fix, UseNewerBuild) else _name_older_release
-    return name(situation, build, fix.capability)
 
 
 def _replace_package(situation: Situation, name: str, capability: str) -> Remedy:
@@ -149,30 +139,19 @@ def _replace_package(situation: Situation, name: str, capability: str) -> Remedy
     return Remedy(summary, situation.install(f"{name}=={row.version}"))
 
 
-@writes(CompileWithNewerToolkit)
-def compile_with_newer_toolkit(situation: Situation, fix: CompileWithNewerToolkit) -> Remedy | None:
-    """Build CUDA code with the first toolkit that knows the GPU."""
+@writes(CompileForGpu)
+def compile_for_gpu(situation: Situation, fix: CompileForGpu) -> Remedy | None:
+    """Build CUDA code with a toolkit that knows the GPU, or for other GPUs alone."""
     row = situation.matrix.architecture(fix.capability)
-    if row is None or row.first_toolkit is None:
+    cuda = row and (row.first_toolkit if fix.is_newer else row.last_toolkit)
+    if not cuda:
         return None
-    steps, elsewhere = install_build_toolkit(situation, row.first_toolkit)
-    reason = (
-        f"CUDA {row.first_toolkit} is the first that supports compute capability {fix.capability}"
-    )
-    return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
-
-
-@writes(CompileWithOlderToolkit)
-def compile_with_older_toolkit(situation: Situation, fix: CompileWithOlderToolkit) -> Remedy | None:
-    """Build CUDA code with the last toolkit that knows the GPU, or for other GPUs alone."""
-    row = situation.matrix.architecture(fix.capability)
-    if row is None or row.last_toolkit is None:
-        return None
-    cuda = row.last_toolkit
     steps, elsewhere = install_build_toolkit(situation, cuda)
-    if any(gpu.compute_capability.value == fix.capability for gpu in situation.context.gpus):
-        reason = f"CUDA {cuda} is the last that supports compute capability {fix.capability}"
-        return Remedy(f"Compile with an older CUDA Toolkit: {reason}.", steps, elsewhere)
+    here = {gpu.compute_capability.value for gpu in situation.context.gpus}
+    if fix.is_newer or fix.capability in here:
+        kind, end = ("a newer", "first") if fix.is_newer else ("an older", "last")
+        reason = f"CUDA {cuda} is the {end} that supports compute capability {fix.capability}"
+        return Remedy(f"Compile with {kind} CUDA Toolkit: {reason}.", steps, elsewhere)
     summary = f"Remove {fix.capability} from the compute capabilities to build for"
     alternative = Alternative(
         f"If this GPU has it, build with CUDA {cuda}, the last that supports it.", steps

@@ -278,7 +278,7 @@ def _name_release_for_installed(
 def complete_version(situation: Situation, cuda: str) -> str:
     """Complete a bare major version with the newest minor the matrix lists: 11 becomes 11.8."""
     if len(numbers(cuda)) > 1:
-        return _parse_minor(cuda)
+        return major_minor(cuda)
     lines = (row.version for row in situation.matrix.toolkits())
     return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
 
@@ -388,7 +388,3 @@ def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | No
     )
     options = f", or i{upgrade}" if upgrade else ""
     return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
-
-
-def _parse_minor(version: str) -> str:
-    return ".".join(map(str, numbers(version)[:2]))

@@ -29,8 +29,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.compilers import InstallVisualStudio, UseOtherCompiler
 from envcheck.model.fixes.hardware import (
-    CompileWithNewerToolkit,
-    CompileWithOlderToolkit,
+    CompileForGpu,
 )
 from envcheck.model.fixes.libraries import InstallTensorrt
 from envcheck.model.fixes.paths import BuildWithToolkit
@@ -408,14 +407,12 @@ def _not_compiled(
         f"{item.name}: compute capability {item.capability} is supported {support}."
     )
     matrix_evidence = cite(f"compute capability {item.capability}", support, item.architecture)
-    is_too_new = finding_id == "gpu-arch-too-new"
-    compile_with = CompileWithNewerToolkit if is_too_new else CompileWithOlderToolkit
     return incompatible(
         message,
         (toolkit_evidence(install), matrix_evidence),
         finding_id=finding_id,
         severity=_choose_severity(context, WARNING),
-        cure=compile_with(item.capability),
+        cure=CompileForGpu(item.capability, is_newer=finding_id == "gpu-arch-too-new"),
     )
 
 

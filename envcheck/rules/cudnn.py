@@ -291,7 +291,8 @@ def _has_toolkit_of(context: Context, build: Build) -> bool:
 
 
 def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
-    return not expected or _major_of(copy) in (numbers(expected)[:1], ())
+    found = numbers(copy.version.value or "")[:1]
+    return not expected or found in (numbers(expected)[:1], ())
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
@@ -432,10 +433,6 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
         folder.startswith("/") and (folder + "/").startswith(copy.path.rstrip("/") + "/")
         for folder in folders
     ) or (copy.path.rsplit("/", 1)[0] in folders)
-
-
-def _major_of(copy: Copy) -> tuple[int, ...]:
-    return numbers(copy.version.value or "")[:1]
 
 
 def _cite_build(build: Build) -> tuple[Evidence, ...]:

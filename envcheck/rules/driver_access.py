@@ -61,7 +61,8 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
     if not _is_asked(context):
         return
     nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
-    closed = next((node for node in nodes if _matters(node) and _is_closed(node)), None)
+    unopened = (node for node in nodes if _matters(node) and node.accessible.value is False)
+    closed = next(unopened, None)
     if closed is not None:
         yield _report_closed(context, closed)
         return
@@ -108,10 +109,6 @@ def _is_asked(context: Context) -> bool:
 def _matters(node: DeviceNode) -> bool:
     name = node.path[len("/dev/nvidia") :]
     return name in ("ctl", "-uvm") or name.isdigit()
-
-
-def _is_closed(node: DeviceNode) -> bool:
-    return node.accessible.value is False
 
 
 def _report_closed(context: Context, node: DeviceNode) -> Finding:

@@ -257,7 +257,7 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
         twin = known_framework(default).plans.gpu_twin
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
-        return f"{twin}=={for_gpu.version.partition('+')[0]}"
+        return f"{twin}=={for_gpu.public}"
     rows = [
         context.matrix.release(default, item.version, context.platform, item.name)
         for item in rivals
@@ -270,7 +270,7 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
         return default  # the newest release pip finds
     row = context.matrix.release(default, newest.version, context.platform, default)
     if row is None or (context.goal == "gpu" and not row.cuda_build):
-        return f"{newest.name}=={newest.version.partition('+')[0]}"
+        return f"{newest.name}=={newest.public}"
     extra = ""
     if row.gpu_extra and context.goal == "gpu":
         extra = f"[{row.gpu_extra}]"

@@ -31,8 +31,7 @@ from envcheck.model.fixes import Advise
 from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.model.fixes.hardware import (
     AvoidReportedFailure,
-    UseNewerBuild,
-    UseOlderBuild,
+    UseBuildForGpu,
 )
 from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.specifiers import within
@@ -191,7 +190,7 @@ def _report_excluded(
     )
     name = label.partition(" ")[0]
     framework = next(iter(companion_row(name).frameworks), name)
-    cure = UseOlderBuild(framework, name, item.capability)
+    cure = UseBuildForGpu(framework, name, item.capability, is_newer=False)
     about = About(framework, name)
     return incompatible(
         message, evidence, finding_id=TOO_OLD, severity=severity, cure=cure, about=about
@@ -379,10 +378,10 @@ def _report_gpus(context: Context, build: Build, gpus: tuple[JudgedGpu, ...]) ->
 def _report_unserved(
     context: Context, build: Build, item: JudgedGpu, verdict: Verdict, severity: str
 ) -> Finding:
-    kind = verdict.kind
-    relation = "newer than" if kind == TOO_NEW else "no longer supported by"
+    is_newer = verdict.kind == TOO_NEW
+    relation = "newer than" if is_newer else "no longer supported by"
     targets = build_targets(build.framework, build.compute_capabilities.value or ())
-    if kind == TOO_NEW and any(
+    if is_newer and any(
         (target.major, target.minor) > numbers(item.capability) for target in targets
     ):
         # code for embedded parts and for cards never serves the other kind
@@ -393,13 +392,12 @@ def _report_unserved(
         f" {build.label}{_targets_in_words(build)}."
         + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
-    use_build = UseNewerBuild if kind == TOO_NEW else UseOlderBuild
     return incompatible(
         message,
         _list_evidence(context, build, item),
-        finding_id=kind,
+        finding_id=verdict.kind,
         severity=severity,
-        cure=use_build(build.framework, build.distribution, item.capability),
+        cure=UseBuildForGpu(build.framework, build.distribution, item.capability, is_newer),
         about=About(build.framework, build.distribution),
     )
 
@@ -503,7 +501,7 @@ def _avoid_slow_start(rows: tuple[KnownProblem, ...], build: Build, item: Judged
     for row in rows:
         if row.remedy:
             return AvoidReportedFailure(row.remedy)
-    return UseNewerBuild(build.framework, build.distribution, item.capability)
+    return UseBuildForGpu(build.framework, build.distribution, item.capability)
 
 
 def is_reported_to_fail(finding: Finding) -> bool:

@@ -156,24 +156,17 @@ def usable_gpus(context: Context) -> tuple[Gpu, ...]:
     Where that leaves none, all of them: why there is none is another rule's finding.
     """
     numbered = numbered_gpus(context)
-    local = tuple(gpu for gpu in numbered if not _is_elsewhere(gpu)) or numbered
+    local = tuple(gpu for gpu in numbered if gpu.kernel_driver.value in (None, "nvidia"))
+    local = local or numbered
     value = context.environment.get("CUDA_VISIBLE_DEVICES")
     if (
         value is None
         or local != numbered
-        or not (_by_name(value) or _is_order_sure(context, numbered))
+        or not (value.strip().startswith(("GPU-", "MIG-")) or _is_order_sure(context, numbered))
     ):
         return local
     selection = visible_selection(value, numbered)
     return tuple(numbered[position] for position in selection.visible) or numbered
-
-
-def _is_elsewhere(gpu: Gpu) -> bool:
-    return gpu.kernel_driver.value is not None and gpu.kernel_driver.value != "nvidia"
-
-
-def _by_name(value: str) -> bool:
-    return value.strip().startswith(("GPU-", "MIG-"))
 
 
 def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:

@@ -240,7 +240,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
         f"{_fail(context, fault)}: it was built for CUDA {own}, and"
         f" {_label(context, framework.name)} for CUDA {other}."
     )
-    pins = [f"{item.name}=={item.version.partition('+')[0]}" for item in (framework, companion)]
+    pins = [f"{item.name}=={item.public}" for item in (framework, companion)]
     cure: Fix = RebuildExtension(companion.name)  # a newer release may hold more
     if fault.stops != USE:
         framework_label = framework.version.partition("+")[2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from packaging.version import InvalidVersion, Version
@@ -341,31 +341,17 @@ def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
     return tuple(map(_make_table_row, (*(rows or ()), *(companions or ()))))
 
 
-def _list_toolkits(matrix: Matrix, version: str) -> Iterable[Row]:
-    row = matrix.toolkit(version)
+def _list_rows(
+    find: Callable[[Matrix, str], Row | None],
+    list_all: Callable[[Matrix], Iterable[Row]],
+    matrix: Matrix,
+    version: str,
+) -> Iterable[Row]:
+    """List the row of a version, or every row of a table where none is asked for."""
+    row = find(matrix, version)
     if row:
         return (row,)
-    if version:
-        return ()
-    return matrix.toolkits()
-
-
-def _list_drivers(matrix: Matrix, version: str) -> Iterable[Row]:
-    row = matrix.driver_branch(version)
-    if row:
-        return (row,)
-    if version:
-        return ()
-    return matrix.driver_branches()
-
-
-def _list_architectures(matrix: Matrix, version: str) -> Iterable[Row]:
-    row = matrix.architecture(version)
-    if row:
-        return (row,)
-    if version:
-        return ()
-    return matrix.architectures()
+    return () if version else list_all(matrix)
 
 
 def _list_conda(matrix: Matrix, package: str) -> Iterable[Row]:
@@ -374,9 +360,9 @@ def _list_conda(matrix: Matrix, package: str) -> Iterable[Row]:
 
 
 _TABLES: Mapping[str, Callable[[Matrix, str], Iterable[Row]]] = {
-    "cuda": _list_toolkits,
-    "driver": _list_drivers,
-    "architecture": _list_architectures,
+    "cuda": partial(_list_rows, Matrix.toolkit, Matrix.toolkits),
+    "driver": partial(_list_rows, Matrix.driver_branch, Matrix.driver_branches),
+    "architecture": partial(_list_rows, Matrix.architecture, Matrix.architectures),
     "cudnn": lambda matrix, version: matrix.cudnn_builds(version),
     "tensorrt": lambda matrix, version: matrix.tensorrt(version),
     "conda": _list_conda,

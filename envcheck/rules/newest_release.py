@@ -16,8 +16,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.driver import InstallDriver
 from envcheck.model.fixes.hardware import (
-    UseNewerBuild,
-    UseOlderBuild,
+    UseBuildForGpu,
 )
 from envcheck.rules.builds import is_free_threaded, library_of, plugin_of, rows_by_extra
 from envcheck.rules.context import Context
@@ -221,7 +220,7 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
     cure = finding.cure
     if isinstance(cure, InstallDriver) and not cure.exact and cure.floor:
         return f"needs driver {cure.floor}"
-    if isinstance(cure, (UseNewerBuild, UseOlderBuild)):
+    if isinstance(cure, UseBuildForGpu):
         document = documented_gpus(
             candidate.row.distribution, candidate.row.version, context.platform
         )

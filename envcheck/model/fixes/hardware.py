@@ -9,21 +9,13 @@ from envcheck.model.records import dataclass
 
 
 @dataclass
-class UseNewerBuild(Fix):
-    """Install the first build that has code for a GPU that is newer than the installed one."""
+class UseBuildForGpu(Fix):
+    """Install the first build that has code for a newer GPU, or the last for an older one."""
 
     framework: str = ""
     distribution: str = ""
     capability: str = ""  # compute capability of the GPU; "" not known
-
-
-@dataclass
-class UseOlderBuild(Fix):
-    """Install the last build that has code for a GPU which newer ones no longer support."""
-
-    framework: str = ""
-    distribution: str = ""
-    capability: str = ""
+    is_newer: bool = True  # the GPU; False: newer builds no longer support it
 
 
 @dataclass
@@ -34,17 +26,11 @@ class AvoidReportedFailure(Fix):
 
 
 @dataclass
-class CompileWithNewerToolkit(Fix):
-    """Build CUDA code with the first toolkit that knows the GPU."""
+class CompileForGpu(Fix):
+    """Build CUDA code with the first toolkit that knows a newer GPU, or the last for an older."""
 
     capability: str
-
-
-@dataclass
-class CompileWithOlderToolkit(Fix):
-    """Build CUDA code with the last toolkit that knows the GPU."""
-
-    capability: str
+    is_newer: bool = True
 
 
 @dataclass
