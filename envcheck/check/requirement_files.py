@@ -609,19 +609,15 @@ def with_index(
 
     `is_only`: no other index is asked first.
     """
-    known = [(url, end) for url, end in ((url, _end(url)) for url in indexes) if _kind(end)]
+    kinds = {url: _kind(_end(url)) for url in indexes}
+    known = [kind for kind in kinds.values() if kind]
     if not known:
         return tuple(lines)
-    kind = "cpu" if any(end == "cpu" for _, end in known) else _kind(known[0][1])
-    label = next((end for _, end in known if _kind(end) == "cuda"), "")
-    own = next(
-        (
-            url
-            for url, end in known
-            if _kind(end) == "cuda" and _PYTORCH not in url and "/whl/" not in url
-        ),
-        "",
-    )
+    kind = "cpu" if "cpu" in known else known[0]
+    cuda = [url for url, found in kinds.items() if found == "cuda"]
+    label = "".join(map(_end, cuda[:1]))
+    others = [url for url in cuda if _PYTORCH not in url and "/whl/" not in url]
+    own = "".join(others[:1])
     return tuple(
         replace(
             line,
@@ -777,12 +773,19 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
             conda.append(Line(spec, places.of(entry), links=channel or channels))
         elif isinstance(entry, dict):
             blueprint = _pip(blueprint, [*map(str, list_in(entry, "pip"))], places, files)
-    pins = [
-        (re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.location)
-        for line in conda
-    ]
-    python = next((Line(match[1], location) for match, location in pins if match), None)
-    return replace(blueprint, conda=tuple(conda), python=python)
+    return replace(blueprint, conda=tuple(conda), python=_find_python(conda))
+
+
+_CONDA_PYTHON = re.compile(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*(?:=\S*)?")
+
+
+def _find_python(conda: Iterable[Line]) -> Line | None:
+    """Return the minor version of Python that conda's specs pin; None where none does."""
+    for line in conda:
+        match = _CONDA_PYTHON.fullmatch(line.text)
+        if match:
+            return Line(match[1], line.location)
+    return None
 
 
 _CONDA_FILE = re.compile(r"([\w.-]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
@@ -812,13 +815,12 @@ def parse_conda_lock(text: str, path: str) -> Blueprint:
             conda.append(Line("=".join(file.groups()), location))
         elif isinstance(name, str) and version is not None:
             requirements.append(Line(f"{name}=={version}", location))
-    pins = (line for line in conda if line.text.startswith("python="))
-    python = next(
-        (Line(".".join(line.text.split("=")[1].split(".")[:2]), line.location) for line in pins),
-        None,
-    )
     return Blueprint(
-        path, "lock file", python=python, conda=tuple(conda), requirements=tuple(requirements)
+        path,
+        "lock file",
+        python=_find_python(conda),
+        conda=tuple(conda),
+        requirements=tuple(requirements),
     )
 
 

@@ -299,7 +299,7 @@ def _group_requirements(
     elsewhere += (*_toolkit_pins(judgements), *options.beside)
     if elsewhere:
         by_index.setdefault("", [])
-    kept = tuple(f"{one.row.distribution}=={one.row.version}" for one in there if elsewhere)
+    kept = tuple(one.row.pin for one in there if elsewhere)
     sets = [
         _set(context, index, items, pins if index else (*pins, *kept), elsewhere)
         for index, items in by_index.items()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from envcheck.actions import (
     ReinstallPackages,
@@ -20,6 +21,7 @@ from envcheck.model import (
     Clash,
     Distribution,
     Environment,
+    Fact,
     Facts,
     Known,
     Plan,
@@ -53,27 +55,32 @@ from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.requirements import requirements_of
 from envcheck.rules.wanted_releases import wanted_releases
 
+T = TypeVar("T")
+
 
 def isolate_framework(context: Context, framework: str) -> Context:
     """Return the environment as it would be with no other framework in it."""
-    python = context.facts.python
-    if isinstance(python.frameworks, Known):
-        builds = tuple(item for item in python.frameworks.value if item.framework == framework)
-        python = replace(python, frameworks=Known(builds, python.frameworks.source))
-    if isinstance(python.distributions, Known):
-        distributions = python.distributions
-        others_removed = tuple(
-            item
-            for item in distributions.value
-            if context.matrix.framework_of(item.name) in (None, framework)
-        )
-        python = replace(python, distributions=Known(others_removed, distributions.source))
+    found, owner_of = context.facts.python, context.matrix.framework_of
+    python = replace(
+        found,
+        frameworks=_keep(found.frameworks, lambda item: item.framework == framework),
+        distributions=_keep(
+            found.distributions, lambda item: owner_of(item.name) in (None, framework)
+        ),
+    )
     requirements = tuple(
         item.text for item in wanted_releases(context) if item.framework == framework
     )
     return Context(
         replace(context.facts, python=python), context.matrix, Target(context.goal, requirements)
     )
+
+
+def _keep(fact: Fact[tuple[T, ...]], fits: Callable[[T], bool]) -> Fact[tuple[T, ...]]:
+    """Leave out the items of a fact that do not fit."""
+    if isinstance(fact, Known):
+        return Known(tuple(filter(fits, fact.value)), fact.source)
+    return fact
 
 
 def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFramework, ...]:
