@@ -150,22 +150,19 @@ class _Progress:
 
     def add(self, result: HostResult) -> None:
         self._heard += 1
-        late = () if isinstance(result.answer, Failure) else list_timeouts(result.answer)
-        words = "read"
-        if late:
-            words = (
-                "read in part; these took too long:"
-                f" {', '.join(late[:3])}{' ...' if late[3:] else ''}"
-            )
-        if isinstance(result.answer, Failure):
-            words = f"{result.answer.kind}: {result.answer.reason[:200]}"
-            if result.host not in self.timeouts:  # else what it answered before counts
-                self.answers[result.host] = result.answer
+        host, answer, words = result.host, result.answer, "read"
+        if isinstance(answer, Failure):
+            words = f"{answer.kind}: {answer.reason[:200]}"
+            if host not in self.timeouts:  # else what it answered before counts
+                self.answers[host] = answer
         else:
-            self.answers[result.host] = None
-            self.timeouts.pop(result.host, None)
-            self.timeouts.update({result.host: late} if late else {})
-        self._print(f"[{self._heard}/{self._asked}] {result.host}: {words}")
+            self.answers[host] = None
+            self.timeouts.pop(host, None)
+            if late := list_timeouts(answer):
+                self.timeouts[host] = late
+                rest = " ..." if late[3:] else ""
+                words = f"read in part; these took too long: {', '.join(late[:3])}{rest}"
+        self._print(f"[{self._heard}/{self._asked}] {host}: {words}")
         self._show()
 
     def close(self) -> None:

@@ -184,6 +184,8 @@ def compare_facts(a: Facts, b: Facts) -> list[Difference]:
             differences += compare_frameworks(pair, libraries=is_same_system)
         elif kind == "set":
             differences += _compare_sets(subject, pair)
+        elif kind in {"gpus", *_ITEMS} and any(isinstance(fact, Unknown) for fact in pair):
+            differences += compare_sides(subject, *map(describe_reading, pair))
         elif kind == "gpus":
             differences += _compare_gpus(subject, pair)
         elif kind in _ITEMS:
@@ -225,8 +227,6 @@ def _compare_items(
 
     `needed` keys belong to the area of needed distributions.
     """
-    if any(isinstance(fact, Unknown) for fact in pair):
-        return compare_sides(subject, *map(describe_reading, pair))
     a, b = (index(fact.value) if fact.value is not None else {} for fact in pair)
     return _compare_indexed(subject, a, b, needed)
 
@@ -283,8 +283,6 @@ _GPU = {
 
 def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
     """Compare how many GPUs there are, then the properties of those that both machines have."""
-    if any(isinstance(fact, Unknown) for fact in pair):
-        return compare_sides(subject, *map(describe_reading, pair))
     a, b = (fact.value or () for fact in pair)
     same = [_with_spelling(one, other) for one, other in zip(b, a, strict=False)]
     properties = _compare_indexed(subject, _index_gpus(a[: len(same)]), _index_gpus(same))

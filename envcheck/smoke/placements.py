@@ -63,24 +63,14 @@ def _find_placements(text: str) -> Iterator[Placement]:
         if line.startswith(STEP_MARK):
             check, _, asked = line[len(STEP_MARK) :].strip(" ").partition("\t")
             continue
-        if "/job:" not in line:
+        logged = re.match(_LOGGED, line) if "/job:" in line else None
+        if logged is None:
             continue
-        logged = re.match(_LOGGED, line)
-        placed = re.match(_PLACED, logged["said"]) if logged else None
-        executed = re.match(_EXECUTED, logged["said"]) if logged else None
-        if placed:
-            yield Placement(
-                check, asked, placed["node"], placed["op"], short_device(placed["device"]), PLACER
-            )
-        elif executed:
-            yield Placement(
-                check,
-                asked,
-                executed["op"],
-                executed["op"],
-                short_device(executed["device"]),
-                EXECUTED,
-            )
+        for pattern, by in ((_PLACED, PLACER), (_EXECUTED, EXECUTED)):
+            found = re.match(pattern, logged["said"])
+            if found:
+                node, op = found.groupdict().get("node", found["op"]), found["op"]
+                yield Placement(check, asked, node, op, short_device(found["device"]), by)
 
 
 def short_device(name: str) -> str:

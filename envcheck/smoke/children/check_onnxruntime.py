@@ -249,6 +249,11 @@ def encode_field(number: int, value: Any) -> bytes:
     return encode_number(number << 3 | 2) + encode_number(len(content)) + content
 
 
+def encode_each(number: int, values: Any) -> bytes:
+    """Encode a repeated field: each of its values."""
+    return b"".join(encode_field(number, value) for value in values)
+
+
 def encode_number(value: int) -> bytes:
     """Encode a number seven bits at a time, the lowest first."""
     groups = []
@@ -267,16 +272,14 @@ def encode_value(name: str, kind: str, shape: List[int]) -> bytes:
 
 def encode_node(operation: str, inputs: str, outputs: str) -> bytes:
     """Encode a NodeProto; inputs and outputs have names of one letter."""
-    names = [encode_field(1, name) for name in inputs] + [encode_field(2, name) for name in outputs]
-    return encode_field(1, b"".join(names) + encode_field(4, operation))
+    names = encode_each(1, inputs) + encode_each(2, outputs)
+    return encode_field(1, names + encode_field(4, operation))
 
 
 def encode_model(nodes: List[bytes], inputs: List[bytes], outputs: List[bytes]) -> bytes:
     """Encode a ModelProto with one graph."""
-    values = [encode_field(11, each) for each in inputs] + [
-        encode_field(12, each) for each in outputs
-    ]
-    graph = b"".join(nodes) + encode_field(2, "g") + b"".join(values)
+    values = encode_each(11, inputs) + encode_each(12, outputs)
+    graph = b"".join(nodes) + encode_field(2, "g") + values
     return (
         encode_field(1, IR_VERSION)
         + encode_field(7, graph)
