@@ -270,6 +270,21 @@ def test_a_file_of_another_kind_is_told(text: str, name: str, said: str) -> None
 DEEP = 30_000  # levels: libyaml's composer recurses for each, until the stack ends
 
 
+@pytest.mark.parametrize(
+    ("spec", "python"),
+    [
+        ("python=3.10", "3.10"),
+        ("python ==3.10.12", "3.10"),
+        ("python=3.10.12=h955ad1f_0_cpython", "3.10"),
+        ("python>=3.10", None),
+        ("python-dateutil=2.9", None),
+    ],
+)
+def test_conda_spec_states_the_python(spec: str, python: str | None) -> None:
+    stated = blueprints(f'dependencies: ["{spec}"]\n', "environment.yml")[0].python
+    assert (stated.text if stated else None) == python
+
+
 @pytest.mark.usefixtures("yaml_loader")
 @pytest.mark.parametrize("name", ["environment.yml", "compose.yaml"])
 @pytest.mark.parametrize(
