@@ -550,7 +550,9 @@ def built_for_numpy_1(context: Context) -> Iterator[Finding]:
     """Find what states that it was compiled for NumPy 1, beside a NumPy 2: importing it fails."""
     numpy = context.distributions.get("numpy")
     for item in context.facts.python.file_faults.value or ():
-        if numpy and item.kind == NUMPY_1:
+        # what the matrix knows of a release says the same in `unmet_requirements`
+        is_known = constraints_on(context, item.distribution, item.release, ("numpy",))
+        if numpy and item.kind == NUMPY_1 and not is_known:
             label, importing = f"{item.distribution} {item.release}", find_import(context, item)
             needs = f"; `import {importing.replace('-', '_')}` loads it" if importing else ""
             yield incompatible(
