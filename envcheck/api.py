@@ -946,6 +946,40 @@ def plan(
     return _judge_plan(finish(typed_here(made, installer, words) if here else made), verify)
 
 
+def plan_driver(
+    *,
+    requirements: Requirements = (),
+    gpu: str | Sequence[str] = (),
+    driver: str = "",
+    system: str = "",
+    platform: str = "",
+    containers: str = "",
+    snapshot: Saved | None = None,
+    matrix: Path | None = None,
+) -> PlanResult:
+    """Plan what makes NVIDIA's driver work on this machine, or brings one that serves.
+
+    `driver` is the lowest release or branch to bring, `requirements` are releases that it must
+    run: plan_driver(requirements="torch", gpu="RTX 5090"). `system` ("debian 12") and `platform`
+    describe another machine, which has no driver; `snapshot` names a saved one. `containers` is
+    the engine whose containers are to get the GPUs: docker, containerd or podman. Nothing is
+    installed.
+    """
+    from envcheck.plan.driver import DriverRequest
+    from envcheck.plan.driver import plan_driver as plan_it
+    from envcheck.rules.described_machine import Description, driver_facts
+
+    said = Description("", "", _list_texts(gpu), "", platform, system)
+    base = _read_saved(snapshot).facts if snapshot else None
+    if base is None and not (platform or system):
+        base = read_machine("", "").facts
+    with _blamed_on(matrix):
+        loaded = load_matrix(matrix)
+        facts = driver_facts(base, said, loaded)
+        context = rules.Context(facts, loaded, _make_target("gpu", requirements))
+        return _judge_plan(plan_it(DriverRequest(driver, containers), context), verify=False)
+
+
 def _judge_plan(made: Plan, verify: bool | Literal["wheels"]) -> PlanResult:  # noqa: FBT001 - as `plan` has it
     from envcheck.plan.build import verdict_on
 

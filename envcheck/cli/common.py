@@ -363,11 +363,13 @@ def snapshot(words: str) -> Callable[[F], F]:
     return click.option("--snapshot", metavar="FILE", help=words)
 
 
-def releases(words: str = "Judge this release too, installed or not.") -> Callable[[F], F]:
-    """Add --for: requirements; the command takes `requirements`."""
+def releases(
+    words: str = "Judge this release too, installed or not.", name: str = "requirements"
+) -> Callable[[F], F]:
+    """Add --for: requirements; the command takes them as `requirements`, or by another name."""
     return click.option(
         "--for",
-        "requirements",
+        name,
         multiple=True,
         metavar="REQ",
         shell_complete=complete_names,

@@ -11,6 +11,7 @@ from envcheck import api
 from envcheck.actions import type_here
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT
+from envcheck.plan.requests import DRIVER, ENGINES
 from envcheck.render.formats import FORMATS
 from envcheck.render.plan import FILES, describe_plan
 from envcheck.render.text import print_document
@@ -36,6 +37,16 @@ EXAMPLE = (
 )
 @common.expectation()
 @common.snapshot("Plan for a saved machine.")
+@common.releases("With driver: one that runs this release.", "served")
+@click.option(
+    "--os", "system", metavar="NAME", default="", help="With driver: for this system (debian 12)."
+)
+@click.option(
+    "--containers",
+    type=click.Choice(ENGINES),
+    default=None,
+    help="With driver: also give them the GPUs.",
+)
 @common.installer("pip if it can install all")
 @click.option("--env", metavar="DIR", default="", help="Folder of the environment.")
 @common.printing(
@@ -58,6 +69,9 @@ def plan(
     installer: Any,
     printing: common.Printing,
     lock: str,
+    served: tuple[str, ...],
+    system: str,
+    containers: str | None,
     **asked: Any,
 ) -> int:
     """Print the commands that install REQ on this machine, and why no newer release works.
@@ -66,8 +80,20 @@ def plan(
 
     REQ is a framework: tensorflow, torch, jax, onnxruntime-gpu or cupy-cuda12x. Packages on top of
     one, such as vllm, flash-attn or keras-hub, are planned with the framework that they need. A
-    folder, such as ., is a project: what its pyproject.toml requires is planned.
+    folder, such as ., is a project: what its pyproject.toml requires is planned. `driver` is
+    NVIDIA's driver: the steps that make it work, or bring one that is new enough.
     """
+    if requirements == (DRIVER,):
+        _check_for_driver({**asked, "installer": installer, "lock": lock})
+        named = ("gpu", "driver", "snapshot", "matrix")
+        made = api.plan_driver(
+            requirements=served, system=system, platform=platform or "",
+            containers=containers or "", **{name: asked[name] for name in named},
+        )  # fmt: skip
+        show(made, printing)
+        return OF_VERDICT[made.verdict]
+    if served or system or containers:
+        raise common.UserError("--for, --os and --containers go with `envcheck plan driver`.")
     if not common.names_requirements({"requirements": requirements, **asked}):
         raise common.UserError("name what to plan, such as tensorflow, . or -r requirements.txt.")
     _check_lock(lock)
@@ -82,6 +108,19 @@ def plan(
     if lock and made.plan.releases:
         verdict = _write_lock(made, lock, asked["verify_timeout"]) or verdict
     return OF_VERDICT[verdict]
+
+
+_NOT_OF_A_DRIVER = (
+    *("python", "glibc", "installer", "env", "lock", "torch_index"),
+    *("requirement_files", "constraint_files", "extras", "groups"),
+)
+
+
+def _check_for_driver(asked: dict[str, Any]) -> None:
+    given = [name for name in _NOT_OF_A_DRIVER if asked[name]]
+    if given:
+        option = f"--{given[0].partition('_')[0].rstrip('s').replace('torch', 'torch-index')}"
+        raise common.UserError(f"`plan driver` installs no packages of Python: leave out {option}.")
 
 
 def _check_lock(path: str) -> None:

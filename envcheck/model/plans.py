@@ -129,6 +129,13 @@ class Plan:
     machine: Mapping[str, str] = field(default_factory=dict)
     # "resolved: 34 packages from wheels", or "not resolved: " and why; "" where no index was asked
     verified: str = ""
+    # a plan of the driver has no releases: what its steps come to, in a sentence
+    driver: str = ""
+
+    @property
+    def is_feasible(self) -> bool:
+        """Return whether there is something to do, or nothing needs to be done."""
+        return bool(self.releases or self.driver) and not self.blocked_by
 
     @property
     def is_resolved(self) -> bool:

@@ -496,7 +496,7 @@ def verdict_on(plan: Plan) -> str:
 
     Undetermined with doubts, or if a release is not known.
     """
-    if not plan.releases or plan.blocked_by:
+    if not plan.is_feasible:
         unknown = not plan.blocked_by and {item.finding for item in plan.rejected} == {
             "release-unknown"
         }

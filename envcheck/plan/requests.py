@@ -26,6 +26,9 @@ from envcheck.rules.described_machine import PLATFORMS, Description, capabilitie
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.wanted_releases import UnknownNameError, check_requirements
 
+DRIVER = "driver"  # asks for NVIDIA's driver, in place of a requirement
+ENGINES = ("docker", "containerd", "podman")  # of containers that get the GPUs
+
 
 @dataclass
 class Request:

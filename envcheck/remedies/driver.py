@@ -51,11 +51,14 @@ from envcheck.model.fixes.driver import (
 from envcheck.remedies import writes
 from envcheck.remedies.driver_install import (
     DRIVER_RELEASE,
+    blocks_nouveau,
     build_reboot,
     enroll_key,
+    enroll_key_of,
     find_system,
     install_driver,
     install_headers,
+    is_from_elsewhere,
 )
 from envcheck.remedies.situation import (
     ARCH,
@@ -126,11 +129,21 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
 @writes(InstallMissingDriver)
 def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Remedy:
     """Install the driver; where no GPU was seen, look for one first."""
-    driver = install_driver(situation)
+    driver = _install_for_builds(situation)
     has_gpu = situation.facts.gpus.value is not None
     if has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL:
         return driver
     return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
+
+
+def _install_for_builds(situation: Situation) -> Remedy:
+    """Install a driver that runs what is installed or asked for, if the card has such a driver."""
+    if situation.builds:
+        floor = lowest_driver(situation.context, "")
+        driver = install_driver(situation, floor)
+        if driver.actions or is_from_elsewhere(situation):
+            return driver
+    return install_driver(situation)
 
 
 @writes(BuildDriver)
@@ -157,6 +170,9 @@ def install_other_module(situation: Situation, fix: InstallKernelModule) -> Reme
 @writes(ReplaceNouveau)
 def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     """Install the driver and keep nouveau from loading."""
+    driver = _install_for_builds(situation)
+    if blocks_nouveau(situation):
+        return replace(driver, summary=f"{driver.summary} Its packages keep nouveau from loading.")
     update = {
         FEDORA: ("dracut", "--force"),
         RHEL: ("dracut", "--force"),
@@ -179,9 +195,7 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     others = []
     if not situation.is_distribution_known:
         others = [Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,))]
-    install_steps = tuple(
-        item for item in install_driver(situation).actions if not item.ends_session
-    )
+    install_steps = tuple(item for item in driver.actions if not item.ends_session)
     return Remedy(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
         (*install_steps, block, rebuild, build_reboot(situation)),
@@ -193,10 +207,10 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
 def sign_module(situation: Situation, _: SignModule) -> Remedy:
     """Make Secure Boot accept the driver's module."""
     system = find_system(situation)
-    key = system.mok_key if system else ""
-    if key:
+    if system and system.mok_key:
         build = BuildModules(force=True, sudo=situation.sudo, purpose="build and sign the module")
-        steps: tuple[Action, ...] = (build, enroll_key(situation, key))
+        *tools, enroll = enroll_key_of(situation, system)
+        steps: tuple[Action, ...] = (*tools, build, enroll)
     elif situation.is_distribution_known:
         steps = ()
     else:
@@ -312,16 +326,24 @@ def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
     )  # fmt: skip
 
 
+_FABRIC_RENAMED = 580  # the first branch whose package has no number in its name
+
+
 @writes(StartFabricManager)
 def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remedy:
     """Install and start the fabric manager in the driver's release."""
     release = situation.facts.driver.release.value or fix.driver
     branch = major(release) if DRIVER_RELEASE.fullmatch(release) else ""
     family, steps = situation.distribution, list[Action]()
+    is_renamed = branch and int(branch) >= _FABRIC_RENAMED  # in NVIDIA's own repository
     if family in (DEBIAN, UBUNTU) and branch:
-        steps.append(install_packages(situation, APT, (f"nvidia-fabricmanager-{branch}",), ""))
+        name = f"nvidia-fabricmanager-{branch}"
+        if family == DEBIAN and is_renamed:
+            name = f"nvidia-fabricmanager={release}*"
+        steps.append(install_packages(situation, APT, (name,), ""))
     elif family in (RHEL, FEDORA) and branch:
-        steps.append(install_packages(situation, DNF, (f"nvidia-fabric-manager-{release}",), ""))
+        name = "nvidia-fabricmanager" if is_renamed else "nvidia-fabric-manager"
+        steps.append(install_packages(situation, DNF, (f"{name}-{release}",), ""))
     elif not situation.is_distribution_known and branch:
         purpose = f"Debian and Ubuntu; the driver's release, {release}"
         steps.append(
@@ -404,12 +426,23 @@ def visible_container() -> str:
     return _VISIBLE
 
 
-def configure_docker(sudo: bool, purpose: str) -> RunCommand:  # noqa: FBT001 - every action names it so
-    """Let Docker use NVIDIA's runtime."""
+_RUNTIME_FILES = {"docker": "/etc/docker/daemon.json", "containerd": "/etc/containerd"}
+_CDI = "/etc/cdi/nvidia.yaml"
+
+
+def configure_engine(engine: str, sudo: bool, purpose: str) -> RunCommand:  # noqa: FBT001 - every action names it so
+    """Give an engine of containers NVIDIA's runtime; podman takes the devices from a file."""
+    if engine == "podman":
+        return RunCommand(
+            ("nvidia-ctk", "cdi", "generate", f"--output={_CDI}"), purpose, SYSTEM, (LINUX,), sudo,
+            check_argv=("test", "-s", _CDI), undo_argv=("rm", "-f", _CDI),
+        )  # fmt: skip
+    file = _RUNTIME_FILES[engine]
+    search = "-q" if engine == "docker" else "-rq"
     return RunCommand(
-        ("nvidia-ctk", "runtime", "configure", "--runtime=docker"), purpose, SYSTEM, (LINUX,), sudo,
-        check_argv=("grep", "-q", "nvidia-container-runtime", "/etc/docker/daemon.json"),
-        lasting="it adds the runtime nvidia to /etc/docker/daemon.json: remove that entry by hand",
+        ("nvidia-ctk", "runtime", "configure", f"--runtime={engine}"), purpose, SYSTEM, (LINUX,),
+        sudo, check_argv=("grep", search, "nvidia-container-runtime", file),
+        lasting=f"it adds the runtime nvidia to {file}: remove that entry by hand",
     )  # fmt: skip
 
 
@@ -433,22 +466,14 @@ def _configure_lxc(*words: str, check: tuple[str, ...], undo: tuple[str, ...]) -
 
 
 _DOCKER: tuple[Action, ...] = (
-    configure_docker(True, _CONFIGURED),  # noqa: FBT003 - see above
+    configure_engine("docker", True, _CONFIGURED),  # noqa: FBT003 - see above
     RestartService("docker", purpose="on the host"),
     _start_container(("docker", "run", "--rm", "--gpus", "all", "IMAGE"), _START_PURPOSE, WINDOWS),
 )
 _CONTAINERS: dict[str, tuple[Action, ...]] = {
     "docker": _DOCKER,
     "podman": (
-        RunCommand(
-            ("nvidia-ctk", "cdi", "generate", "--output=/etc/cdi/nvidia.yaml"),
-            _CONFIGURED,
-            SYSTEM,
-            (LINUX,),
-            sudo=True,
-            check_argv=("test", "-s", "/etc/cdi/nvidia.yaml"),
-            undo_argv=("rm", "-f", "/etc/cdi/nvidia.yaml"),
-        ),
+        configure_engine("podman", True, _CONFIGURED),  # noqa: FBT003 - see above
         _start_container(
             ("podman", "run", "--rm", "--device", "nvidia.com/gpu=all", "IMAGE"), _START_PURPOSE
         ),

@@ -19,6 +19,7 @@ from envcheck.actions import (
     RefreshPackageLists,
     RunCommand,
     Show,
+    StartService,
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
@@ -74,9 +75,10 @@ class Offer:
     release: str = ""
     repository: str = ""  # NVIDIA's, as it calls the system
     stream: str = ""  # of dnf's module nvidia-driver
-    program: str = ""  # chooses the packages
+    program: tuple[str, ...] = ()  # the command of Ubuntu's tool that chooses the packages
     utilities: str = ""  # line of SUSE's utilities, which must be of the module's release
     architectures: tuple[str, ...] = ()  # of the machine; () all
+    fabric: tuple[str, ...] = ()  # packages of its fabric manager: only where NVSwitch is
     note: str = ""
 
     def reaches(self, floor: str, *, exact: bool) -> bool:
@@ -107,6 +109,7 @@ class System:
     finish: tuple[str, ...] = ()
     mok_key: str = ""  # signs the modules that are built here
     signed: bool = False  # its modules are signed already
+    blocks_nouveau: bool = False  # its own packages keep nouveau from loading
     note: str = ""
 
 
@@ -135,6 +138,11 @@ def build_reboot(situation: Situation) -> Reboot:
     return Reboot(situation.sudo, "start with the new kernel module")
 
 
+def is_from_elsewhere(situation: Situation) -> bool:
+    """Return whether no package of the system brings the driver: on WSL, in a container."""
+    return situation.family in _OF_FAMILY
+
+
 def install_driver(
     situation: Situation, floor: str = "", *, exact: bool = False, kind: str = ""
 ) -> Remedy:
@@ -143,11 +151,13 @@ def install_driver(
     `kind`: with that kernel module, open or proprietary.
     """
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
+    if not exact:
+        floor = max(floor, situation.floor, key=numbers)
     family = situation.family
     if family in _OF_FAMILY:
         driver = f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}"
-        steps = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
-        return Remedy(_OF_FAMILY[family].format(driver=_name_driver(driver)), steps)
+        updates = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
+        return Remedy(_OF_FAMILY[family].format(driver=_name_driver(driver)), updates)
     if situation.from_log and not situation.is_distribution_known:
         return _install_anywhere(situation, floor, exact=exact, kind=kind)
     system = find_system(situation)
@@ -157,13 +167,15 @@ def install_driver(
     offer, *others = offers
     release = _describe_release(situation, offer, floor, exact=exact)
     alternatives: tuple[Alternative, ...] = ()
+    steps = _list_steps(situation, system, offer, floor)
     if not situation.context.gpus and others and offer.kind == "open":
         older = _list_steps(situation, system, others[0], floor)
-        alternatives = (Alternative("For a GPU older than Turing:", older),)
+        if older != steps:
+            alternatives = (Alternative("For a GPU older than Turing:", older),)
     return Remedy(
         f"Install {_name_driver(f'NVIDIA driver{release}')}{_describe_module(kind)}, then restart."
         f"{_describe_needs(situation, system, offer)}",
-        (*_list_steps(situation, system, offer, floor), build_reboot(situation)),
+        (*steps, build_reboot(situation)),
         alternatives,
     )
 
@@ -181,14 +193,23 @@ def _serving(
 ) -> tuple[Offer, ...]:
     """List the offers that drive every GPU here and are new enough."""
     machine = situation.facts.host.architecture.value or "x86_64"
+    has_nvswitch = situation.facts.driver.nvswitch_present.value is True
     return tuple(
         offer
         for offer in system.offers
         if offer.reaches(floor, exact=exact)
         and (not kind or offer.kind in (kind, "either"))
         and (not offer.architectures or machine in offer.architectures)
+        and (has_nvswitch or not offer.fabric)
         and _drives_all(situation, offer)
     )
+
+
+def blocks_nouveau(situation: Situation, floor: str = "") -> bool:
+    """Return whether the driver's packages themselves keep nouveau from loading."""
+    system = find_system(situation)
+    offers = _serving(situation, system, floor, exact=False, kind="") if system else ()
+    return bool(system and system.blocks_nouveau and offers and not offers[0].repository)
 
 
 def _drives_all(situation: Situation, offer: Offer) -> bool:
@@ -274,29 +295,45 @@ def _list_steps(
     situation: Situation, system: System, offer: Offer, floor: str
 ) -> tuple[Action, ...]:
     """List the steps of the system's package manager, without the restart."""
-    branch = floor.partition(".")[0]
-    steps = [*_open_archive(situation, system, offer)]
+    steps = list[Action]()
+    if system.manager == APT:
+        steps.extend(_open_archive(situation, system, offer))
     for name in system.prepare:
         steps.extend(_prepare(situation, name))
     if not offer.program:  # which takes modules that are built already
         steps.extend(install_headers(situation, system))
-    if offer.first:
-        steps.append(_install(situation, system, offer.first, "before the driver"))
-    if offer.stream:
-        steps.append(_enable_stream(situation, offer.stream.format(branch=branch)))
-    if offer.program:
-        tool = _install(situation, system, ("ubuntu-drivers-common",), "")
-        steps += [tool, _choose_driver(situation, floor)]
-    if offer.packages:
-        names = tuple(name.format(branch=branch) for name in offer.packages)
-        steps.append(_install(situation, system, names, "the driver"))
-    if offer.utilities:
-        steps.append(_install_utilities(situation, offer))
+    if offer.repository and system.manager != APT:
+        steps.extend(_add_repository(situation, system, offer.repository))
+    steps.extend(_install_offer(situation, system, offer, floor))
     for name in system.finish:
         steps.extend(_finish(situation, name))
-    if system.mok_key and not system.signed and situation.facts.host.secure_boot.value:
-        steps.append(enroll_key(situation, system.mok_key))
+    if not system.signed and situation.facts.host.secure_boot.value:
+        steps.extend(enroll_key_of(situation, system))
     return tuple(steps)
+
+
+def _install_offer(
+    situation: Situation, system: System, offer: Offer, floor: str
+) -> Iterator[Action]:
+    """Install the packages of an offer: `branch` is that of the driver that is asked for."""
+    branch = floor.partition(".")[0]
+    if offer.first:
+        yield _install(situation, system, offer.first, "before the driver")
+    if offer.stream:
+        yield _enable_stream(situation, offer.stream.format(branch=branch))
+    if offer.program:
+        yield _install(situation, system, ("ubuntu-drivers-common",), "")
+        yield _choose_driver(situation, offer.program, floor)
+    if offer.packages:
+        names = tuple(name.format(branch=branch) for name in offer.packages)
+        yield _install(situation, system, names, "the driver")
+    if offer.fabric:
+        purpose = "the fabric manager, which NVSwitch needs, of the same branch"
+        yield _install(situation, system, offer.fabric, purpose)
+        start = "start it now and at every restart"
+        yield StartService("nvidia-fabricmanager", situation.sudo, start)
+    if offer.utilities:
+        yield _install_utilities(situation, offer)
 
 
 def _install(
@@ -314,13 +351,12 @@ def _run(
 
 
 def _open_archive(situation: Situation, system: System, offer: Offer) -> Iterator[Action]:
-    """Make the package manager see the packages."""
+    """Make apt see the packages."""
     if system.components:
         yield _add_components(situation, system.components)
     if offer.repository:
         yield from _add_repository(situation, system, offer.repository)
-    if system.manager == APT:
-        yield RefreshPackageLists(situation.sudo, "read the package lists")
+    yield RefreshPackageLists(situation.sudo, "read the package lists")
 
 
 def _add_components(situation: Situation, components: str) -> RunCommand:
@@ -421,14 +457,14 @@ def _enable_stream(situation: Situation, stream: str) -> RunCommand:
     )  # fmt: skip
 
 
-def _choose_driver(situation: Situation, floor: str) -> RunCommand:
+def _choose_driver(situation: Situation, argv: tuple[str, ...], floor: str) -> RunCommand:
     purpose = "the recommended driver"
     if floor:
         purpose = f"the recommended driver; check that it is {floor} or newer"
     installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
     lasting = "/var/log/apt/history.log shows the chosen driver: apt-get purge removes that package"
     return RunCommand(
-        ("ubuntu-drivers", "install"), purpose, SYSTEM, (LINUX,), situation.sudo,
+        argv, purpose, SYSTEM, (LINUX,), situation.sudo,
         check_argv=("sh", "-c", installed), lasting=lasting,
     )  # fmt: skip
 
@@ -460,6 +496,17 @@ def _finish(situation: Situation, name: str) -> Iterator[Action]:
             lasting="the module stays for this kernel",
         )  # fmt: skip
     yield Show(("modinfo", "-F", "version", "nvidia"), "is built: only then restart", SYSTEM)
+
+
+def enroll_key_of(situation: Situation, system: System) -> tuple[Action, ...]:
+    """Let the firmware accept the modules that are built here, with the tool that asks it to."""
+    if not system.mok_key:
+        return ()
+    enroll = enroll_key(situation, system.mok_key)
+    if system.manager != APT or system.signed:
+        return (enroll,)
+    tools = _install(situation, system, ("mokutil", "openssl"), "to ask the firmware")
+    return (tools, enroll)
 
 
 def enroll_key(situation: Situation, key: str, purpose: str = "") -> RunCommand:

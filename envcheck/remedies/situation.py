@@ -81,12 +81,19 @@ class Situation:
     """
 
     def __init__(
-        self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False
+        self,
+        context: Context,
+        stated: tuple[str, ...] = (),
+        *,
+        from_log: bool = False,
+        floor: str = "",
     ) -> None:
         """Hold the facts, the matrix and the goal.
 
-        `from_log`: they were stated by a log of a machine elsewhere.
+        `from_log`: they were stated by a log of a machine elsewhere. `floor`: the lowest driver
+        that somebody asks for.
         """
+        self.floor = floor
         self.context, self.matrix, self.facts = context, context.matrix, context.facts
         self.plan_options, self.from_log = stated, from_log
 

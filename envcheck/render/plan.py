@@ -54,7 +54,7 @@ from envcheck.model import (
 )
 from envcheck.model.requirements import name_of
 from envcheck.plan.data import Images, images_for
-from envcheck.plan.requests import join_words
+from envcheck.plan.requests import DRIVER, join_words
 from envcheck.plan.uv_project import only_environment, render_uv
 from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
 from envcheck.render.document import Step as ShownStep
@@ -83,6 +83,8 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False, cpu: Plan | Non
 
     Raises ValueError for a plan that the format cannot hold.
     """
+    if plan.driver:
+        raise ValueError("the steps of a driver are an administrator's: ask for text or json.")
     if not plan.releases:
         text = render_text(describe_plan(plan, verbose=verbose))
         return _comment_out(text) + ("exit 1\n" if form == "script" else "")
@@ -114,7 +116,7 @@ def describe_plan(
     `verbose`.
     """
     wanted = join_words(plan.requirements)
-    is_plan = bool(plan.releases) and not plan.blocked_by
+    is_plan = plan.is_feasible
     sections = [
         *map(_warn, _list_reported_to_fail(plan)),
         *_describe_releases(plan, verbose=verbose),
@@ -133,7 +135,7 @@ def describe_plan(
     )
     return Document(
         "envcheck plan",
-        verdict or (COMPATIBLE if plan.releases else INCOMPATIBLE),
+        verdict or (COMPATIBLE if is_plan else INCOMPATIBLE),
         _say_what_is_planned(plan, wanted) if is_plan else _say_why_none(plan, wanted),
         "PLAN  " if is_plan else "NO PLAN  ",
         COMPATIBLE if is_plan else ERROR,
@@ -146,6 +148,8 @@ def describe_plan(
 
 
 def _say_what_is_planned(plan: Plan, wanted: str) -> str:
+    if plan.driver:
+        return plan.driver
     chosen = ", ".join(
         text for item in plan.releases for text in (item.requirement, *item.companions)
     )
@@ -205,6 +209,8 @@ def _in_one_folder(clash: Clash) -> str:
 
 def _say_why_none(plan: Plan, wanted: str) -> str:
     """Say what there is no plan for, and whose fault that is."""
+    if plan.requirements == (DRIVER,):
+        return plan.rejected[0].why
     where = f"on the {plan.goal.upper()}"
     if plan.blocked_by:
         return f"{wanted} {where}: the machine itself is in the way."
@@ -281,6 +287,8 @@ def _why_not(item: Rejected) -> str:
 
 
 def _describe_blocked(plan: Plan, *, verbose: bool) -> Iterator[Section]:
+    if plan.requirements == (DRIVER,):
+        return
     rejected = tuple(_describe_rejected(plan.rejected, "releases", verbose=verbose, label="  "))
     yield Section(
         (*rejected, *_describe_notes(plan)),

@@ -85,6 +85,36 @@ class Description:
     gpus: tuple[str, ...] = ()  # names or compute capabilities; "none"
     glibc: str = ""
     platform: str = ""
+    distribution: str = ""  # its name and release: debian 12
+
+
+def driver_facts(base: Facts | None, description: Description, matrix: Matrix) -> Facts:
+    """Return the facts to plan a driver with: this machine's, or those of a described one.
+
+    A described machine has no driver: what it has to be is asked for.
+    """
+    if description.platform or description.distribution or base is None:
+        facts = _make_blank(description.platform)
+        nothing = Absent(("--os or --platform describes the machine",))
+        names = ("release", "kernel_module_version", "module_file", "dkms")
+        facts = replace(facts, driver=DriverFacts(**dict.fromkeys(names, nothing)))
+    else:
+        facts = readable(base)
+    if description.distribution:
+        found = re.fullmatch(r"([a-z][a-z-]*[a-z])[ :-]?([\d.]*)", description.distribution.lower())
+        if found is None:
+            shown = description.distribution[:40]
+            raise RequestError(
+                f"--os {shown!r}: name a distribution and its release, as debian 12."
+            )
+        name, version = (_state("--os", text) for text in found.groups())
+        host = replace(facts.host, distribution_id=name)
+        if version.value:
+            host = replace(host, distribution_version=version)
+        facts = replace(facts, host=host)
+    if description.gpus:
+        facts = replace(facts, gpus=_read_gpus(description.gpus, matrix))
+    return facts
 
 
 def planned_facts(

@@ -22,7 +22,10 @@ def steps(facts: Facts) -> list[tuple[str, bool]]:
 
 
 def test_a_known_distribution_gets_commands() -> None:
-    wanted = [("container-toolkit", True), ("container-runtime", True), ("container-restart", True)]
+    wanted = [
+        *((f"container-repository-{number}", True) for number in (1, 2, 3)),
+        *(("container-toolkit", True), ("container-runtime", True), ("container-restart", True)),
+    ]
     assert steps(snapshot_of("no-driver").facts) == wanted
 
 
@@ -59,11 +62,13 @@ def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str,
 def test_each_family_installs_it_by_its_own_program(
     distribution: str, like: str, install: tuple[str, ...]
 ) -> None:
-    first, second, third = on(distribution, like)
+    *repository, first, second, third = on(distribution, like)
+    assert any("libnvidia-container" in " ".join(line) for line in repository) == bool(repository)
+    assert bool(repository) == (distribution != "arch")
     assert first == ("sudo", *install, "nvidia-container-toolkit")
     assert second == ("sudo", "nvidia-ctk", "runtime", "configure", "--runtime=docker")
     assert third == ("sudo", "systemctl", "restart", "docker")
-    assert on(distribution, like, root=True)[0] == (*install, "nvidia-container-toolkit")
+    assert on(distribution, like, root=True)[-3] == (*install, "nvidia-container-toolkit")
 
 
 def test_windows_is_told_of_docker_desktop() -> None:

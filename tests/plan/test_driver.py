@@ -6,15 +6,18 @@ distributions' indexes and manuals) before the planner was run. No machine here 
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
-from envcheck.actions import Action, InstallSystemPackages, Reboot, RefreshPackageLists
-from envcheck.model import DkmsModule, Plan, replace
+from envcheck import api
+from envcheck.actions import Action, InstallSystemPackages
+from envcheck.cli.group import run
+from envcheck.model import DkmsModule, Plan, RequestError, UserError, replace
 from envcheck.plan.build import verdict_on
 from envcheck.plan.driver import DriverRequest, plan_driver
-from envcheck.rules import Target
 from tests.rules.factory_machine import NO_DRIVER, NONE, context, driver, gpu, known
 
 # Cards by their compute capability.
@@ -79,7 +82,9 @@ NOUVEAU = {"nouveau_loaded": known(True)}
 SECURE = {"secure_boot": known(True)}
 NVSWITCH = {"nvswitch_present": known(True)}
 
-Machine = tuple[str, tuple[str, str, str, str], tuple[str, ...], str, dict[str, Any], tuple[str, ...]]
+Machine = tuple[
+    str, tuple[str, str, str, str], tuple[str, ...], str, dict[str, Any], tuple[str, ...]
+]
 # name, system, cards, lowest driver, host and driver facts, the expected commands
 MACHINES: tuple[Machine, ...] = (
     ("d11-k80", DEB11, (K80,), "", {}, (OLD, "update", HEAD11, "install nvidia-tesla-470-driver", "reboot")),
@@ -154,8 +159,7 @@ MACHINES: tuple[Machine, ...] = (
     ("sles15-h100", SLES15, (H100,), "", {},
      (nvidia_el("sles15"), "install nv-prefer-signed-open-driver", "utilities G06", "reboot")),
     ("amzn-t4", AMZN, (T4,), "", {},
-     ("install kernel-devel-6.1.150-174.amzn2023.x86_64 kernel-headers-6.1.150-174.amzn2023.x86_64"
-      " kernel-modules-extra-6.1.150-174.amzn2023.x86_64", "install nvidia-release", "install nvidia-open", "reboot")),
+     (f"install kernel-devel-{AMZN[3]} kernel-headers-{AMZN[3]} kernel-modules-extra-{AMZN[3]}", "install nvidia-release", "install nvidia-open", "reboot")),
     ("arch-4090", ARCH, (RTX4090,), "", {}, ("install nvidia-open nvidia-utils", "reboot")),
     ("d12-closed-module-5090", DEB12, (RTX5090,), "", {
         "release": known("580.65.06"), "kernel_module_version": known("580.65.06"),
@@ -197,31 +201,28 @@ def compose(
         gpu("NVIDIA GPU", capability, place, kernel_driver=owner)
         for place, capability in enumerate(cards)
     )
-    return context(host=host, driver=parts, gpus=known(gpus), target=Target("gpu"))
+    return context(*gpus, host=host, driver=parts, expect="gpu")
+
+
+_SPELLING = (  # a pattern of a command, and how it is written here
+    (r".*s/\^Components:\.\*/Components: ([^/]*)/.*", r"components \1"),
+    (r"curl .*/repos/(\w+)/.*", r"fetch \1"),
+    (r"dpkg -i cuda-keyring.*", "dpkg -i cuda-keyring"),
+    (r".*rpmfusion-nonfree-release-(\d+)\..*", r"rpmfusion \1"),
+    (r".*nvidia-compute-utils-(G0\d).*", r"utilities \1"),
+    (r"(?:dnf|zypper) .*/repos/(\w+)/.*", r"repository \1"),
+    (r"apt-get update", "update"),
+)
 
 
 def brief(action: Action) -> str:
     """Write a command without the spelling that package managers share."""
-    words = action.command("linux")
-    text = " ".join(words)
-    if isinstance(action, Reboot):
-        return "reboot"
-    if isinstance(action, RefreshPackageLists):
-        return "update"
     if isinstance(action, InstallSystemPackages):
         return f"install {' '.join(action.packages)}"
-    if "sources.list" in text:
-        return f"components {text.partition('Components: ')[2].partition('/')[0]}"
-    if words[0] == "curl":
-        return f"fetch {text.partition('/repos/')[2].partition('/')[0]}"
-    if "cuda-keyring" in text:
-        return "dpkg -i cuda-keyring"
-    if "rpmfusion" in text:
-        return f"rpmfusion {words[-1].rpartition('-')[2].partition('.')[0]}"
-    if "nvidia-compute-utils" in text:
-        return f"utilities {text.partition('utils-')[2][:3]}"
-    if "/repos/" in text:
-        return f"repository {text.partition('/repos/')[2].partition('/')[0]}"
+    text = " ".join(action.command("linux"))
+    for pattern, written in _SPELLING:
+        if re.fullmatch(pattern, text):
+            return re.sub(pattern, written, text)
     return text
 
 
@@ -250,3 +251,70 @@ def test_a_machine_gets_its_commands(
 
 def test_there_are_forty_machines() -> None:
     assert len({row[0] for row in MACHINES}) == len(MACHINES) >= 40
+
+
+def test_releases_that_are_asked_for_raise_the_driver() -> None:
+    wanted = {"system": "debian 12", "gpu": "T4"}
+    plain = api.plan_driver(**wanted)
+    assert "nvidia-driver" in " ".join(plain.commands)
+    newer = api.plan_driver(requirements="torch==2.11.0", **wanted)
+    assert "nvidia-open-580" in " ".join(newer.commands)
+    assert "580.65.06 or newer" in newer.plan.driver
+
+
+@pytest.mark.parametrize(
+    ("engine", "word"),
+    [
+        ("docker", "--runtime=docker"),
+        ("containerd", "--runtime=containerd"),
+        ("podman", "cdi generate"),
+    ],
+)
+def test_containers_get_the_gpus_after_the_driver(engine: str, word: str) -> None:
+    lines = api.plan_driver(system="rocky 9", gpu="A100", containers=engine).commands
+    assert word in lines[-1 if engine == "podman" else -2]
+    restart = next(place for place, line in enumerate(lines) if line.endswith("reboot"))
+    assert restart < next(place for place, line in enumerate(lines) if word in line)
+
+
+def test_secure_boot_says_what_the_next_start_shows() -> None:
+    notes = plan_driver(DriverRequest(), compose(DEB12, (RTX5090,), SECURE)).notes
+    assert any("MOK" in note and "console" in note for note in notes)
+
+
+def test_a_described_machine_has_to_bring_its_headers() -> None:
+    assert any(
+        "uname -r" in note for note in api.plan_driver(system="debian 13", gpu="L4").plan.notes
+    )
+
+
+@pytest.mark.parametrize(
+    "asked", [{"driver": "new"}, {"containers": "lxd"}, {"system": "12"}, {"gpu": "no such card"}]
+)
+def test_what_cannot_be_planned_is_refused(asked: dict[str, str]) -> None:
+    with pytest.raises((RequestError, UserError)):
+        api.plan_driver(**{"system": "debian 12", "gpu": "T4", **asked})
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "driver", "--os", "debian 12", "--gpu", "RTX 5090"]
+    assert run([*words, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["driver"].startswith("Install NVIDIA")
+    assert document["steps"][-1]["argv"] == ["sudo", "reboot"]
+    assert run(["plan", "driver", "--os", "debian 11", "--gpu", "RTX 5090"]) == 1
+    assert "NO PLAN  No driver that serves this GPU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["torch", "--os", "debian 12"], "go with `envcheck plan driver`"),
+        (["driver", "--env", "x"], "leave out --env"),
+        (["driver", "-r", "x.txt"], "leave out --requirement"),
+        (["driver", "--os", "debian 12", "--gpu", "T4", "--format", "script"], "text or json"),
+    ],
+)
+def test_options_of_something_else(words: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        run(["plan", *words])
