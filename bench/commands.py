@@ -141,6 +141,13 @@ ALONE = {
     *(f"check --{name}" for name in ("python", "env", "snapshot")),
     "fix --python",
     *(f"plan --{name}" for name in ("containers", "for", "os")),
+    *(
+        f"install --{name}"
+        for name in (
+            *("driver", "for", "containers", "reboot", "enrol-key"),
+            *("remove-other-driver", "blacklist-nouveau"),
+        )
+    ),
     "matrix update --undo",
     "matrix update --bundle",
     "matrix verify --all",
@@ -160,6 +167,16 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "fix --python": ("--dry-run",),
     "plan --containers": ("driver", "--os", "debian 12", "--gpu", "A100"),
     "plan --for": ("driver", "--os", "debian 12", "--gpu", "A100"),
+    **dict.fromkeys(
+        [
+            f"install --{name}"
+            for name in (
+                *("driver", "for", "containers", "reboot", "enrol-key"),
+                *("remove-other-driver", "blacklist-nouveau"),
+            )
+        ],
+        ("driver", "--system", "--dry-run"),
+    ),
     "plan --os": ("driver", "--gpu", "A100"),
     "plan --platform": ("--python", "3.12", "--driver", "550.54", "--gpu", "A100"),
     "gpus --dtype": ("--fits", "7e9", "--activations", "1e9", "--optimizer", "none"),

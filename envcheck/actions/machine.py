@@ -14,6 +14,8 @@ from envcheck.model import (
     MACOS,
     ONLY_SHOWS,
     OWN_STATUS,
+    REBOOT,
+    REMOVE_DRIVER,
     SYSTEM,
     THIS_SHELL,
     UNIX,
@@ -126,6 +128,7 @@ class RunCommand(Action):
     by_person: bool = False  # a name in it stands for the reader's own: IMAGE
     in_shell: bool = False
     ends_session: bool = False
+    consent: str = ""
     windows_argv: tuple[str, ...] = ()  # where Windows writes it otherwise
     typed = ("{argv}",)
     typed_on_windows = ("{windows_argv}",)
@@ -438,6 +441,7 @@ class RemoveSystemPackages(Action):
 
     scope = SYSTEM
     systems = (LINUX,)
+    consent = REMOVE_DRIVER
 
     def command(self, system: str = "") -> tuple[str, ...]:
         quiet = ("env", "DEBIAN_FRONTEND=noninteractive") if self.asks_nothing else ()
@@ -575,6 +579,7 @@ class Reboot(Action):
     scope = SYSTEM
     systems = (LINUX,)
     ends_session = True
+    consent = REBOOT
 
     lasting = "a restart is not taken back"
     typed = ("reboot",)

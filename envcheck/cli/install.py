@@ -44,6 +44,7 @@ from envcheck.model import (
     BLOCKED,
     COMPATIBLE,
     CONDA,
+    CONSENTS,
     INSTALLED,
     PLANNED,
     RESTORED,
@@ -56,7 +57,7 @@ from envcheck.model import (
 )
 from envcheck.model.text import shorten
 from envcheck.plan.build import verdict_on
-from envcheck.plan.requests import check_folder
+from envcheck.plan.requests import DRIVER, ENGINES, check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
 from envcheck.smoke.findings import headline_of, verdict_of
@@ -301,6 +302,18 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option(
     "--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores."
 )
+@click.option("--driver", metavar="VERSION", default="", help="With driver: at least this one.")
+@common.releases("With driver: one that runs this release.", "served")
+@click.option(
+    "--containers",
+    type=click.Choice(ENGINES),
+    default=None,
+    help="With driver: also give them the GPUs.",
+)
+@click.option("--reboot", is_flag=True, help="With driver: also restart the machine.")
+@click.option("--enrol-key", is_flag=True, help="With driver: also enrol a key for Secure Boot.")
+@click.option("--remove-other-driver", is_flag=True, help="With driver: also remove packages.")
+@click.option("--blacklist-nouveau", is_flag=True, help="With driver: also keep nouveau out.")
 @click.option("--lock", metavar="FILE", default="", help="Install this pylock.toml, once judged.")
 @click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
@@ -312,6 +325,9 @@ def install(
     rollback: str | None,
     lock: str,
     matrix: str | None,
+    driver: str,
+    served: tuple[str, ...],
+    containers: str | None,
     *,
     smoke: bool,
     resumes: bool,
@@ -321,7 +337,25 @@ def install(
     """Install REQ into an environment and verify it.
 
     If anything fails, restore the old environment.
+
+    `driver` is NVIDIA's driver: with --system, the steps of `plan driver` run as root, up to the
+    restart. --resume goes on after it.
     """
+    consents = frozenset(name for name in CONSENTS if asked.pop(name.replace("-", "_")))
+    if asked["requirements"] == (DRIVER,):
+        from envcheck.cli.install_driver import DriverOptions, install_driver
+
+        if folder or lock or rollback or removes_kept or smoke:
+            raise UserError("`install driver` changes no environment: leave out options of one.")
+        options = DriverOptions(
+            driver, served, containers or "", asked["system"], resumes, consents, matrix
+        )
+        return install_driver(options, output)
+    if driver or served or containers or consents:
+        raise UserError(
+            f"--driver, --for, --containers and --{', --'.join(CONSENTS)} go with"
+            " `envcheck install driver`."
+        )
     folder = expand_home(folder)
     if common.names_requirements(asked) + bool(lock) + bool(rollback) + resumes + removes_kept != 1:
         raise UserError(

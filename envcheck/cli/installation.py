@@ -212,6 +212,7 @@ def carry_out(
     output: OutputOptions,
     what: str = "installed",
     tested: Sequence[str] = (),
+    progress_type: type[InstallProgress] = InstallProgress,
 ) -> Outcome:
     """Prepare a transaction, have it agreed to, and run it; with --dry-run it is only prepared.
 
@@ -227,7 +228,7 @@ def carry_out(
     if output.dry_run:
         return transaction.planned
     confirm(question, output)
-    progress = InstallProgress(
+    progress = progress_type(
         transaction.count, verbose=output.verbose, quiet=output.quiet, what=what, tested=tested
     )
     try:

@@ -18,15 +18,19 @@ STEP = "step"  # id, argv; of the machine: undo, lasting
 DONE_STEP = "step-done"  # id
 VERIFYING = "verifying"
 INSTALLED = "installed"  # from here on the new environment counts
+ASKED = "asked"  # asked: of a driver, what is asked for again after its restart
+WAITING = "waiting"  # boot: of a driver, until the machine has been restarted
 FINISHED = "finished"  # its marker and older environments are gone
 RESTORING = "restoring"  # why
 RESTORED = "restored"  # from here on the environment is as it was
-LAST = (FINISHED, RESTORED)
+LAST = (FINISHED, RESTORED, WAITING)
 _REQUIRED: dict[str, dict[str, type]] = {  # required keys of an event
     STARTED: {"existed": bool, "inode": int},
     COPIED: {"inode": int},
     STEP: {"id": str, "argv": list},
     INSTALLED: {"inode": int},
+    ASKED: {"asked": dict},
+    WAITING: {"boot": str},
 }
 
 Line = dict[str, Any]
@@ -61,6 +65,11 @@ class Journal:
         """Return whether nothing is left to finish or to restore."""
         lines = self.lines()
         return lines[-1]["event"] in LAST if lines else not self.is_broken
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether the machine has to be restarted first."""
+        return [line["event"] for line in self.lines()[-1:]] == [WAITING]
 
     @property
     def is_broken(self) -> bool:

@@ -11,6 +11,8 @@ from envcheck.model import MachineError, UserError, dataclass
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 # in an environment that an installation made; it names that one, in a copy of the project too
 MADE_BY = ".envcheck-installed"
+# what the driver has in place of an environment; only what is kept beside it is there
+DRIVER_FOLDER = Path("/var/lib/envcheck/driver")
 _STATE = ".envcheck-"
 _ID = r"\d{8}T\d{6}-\d+"
 
@@ -74,6 +76,8 @@ def was_made_by(folder: Path, identity: str) -> bool:
 
 def resume_line(place: Place) -> str:
     """Write the command that settles what did not come to its end."""
+    if place.folder == DRIVER_FOLDER:
+        return type_here("envcheck", "install", "driver", "--system", "--resume")
     return type_here("envcheck", "install", "--resume", "--env", str(place.folder))
 
 

@@ -52,12 +52,14 @@ from envcheck.install.replacement import (
 from envcheck.install.settlement import BrokenJournalError, find_undoable, newest, settle, unsettled
 from envcheck.model import (
     CONDA,
+    ENROL_KEY,
     INSTALLED,
     PLANNED,
     RESTORED,
     SYSTEM,
     UNCHANGED,
     UNSETTLED,
+    WAITING_FOR_RESTART,
     Facts,
     MachineError,
     Outcome,
@@ -69,6 +71,7 @@ from envcheck.model import (
     hide_url_secrets,
 )
 
+TERMINAL = "/dev/tty"
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
 # seconds until a killed step is gone: until then it may write into the environment
@@ -206,13 +209,17 @@ class Transaction:
             with allow_interrupts():
                 why = self.judge()
             if not why:
-                commit(journal)
+                self._commit(journal)
                 self._give_to_owner()
         except (StepError, ChangeError) as error:
             return str(error)
         except OSError as error:
             return describe_error(error, self.place)
         return why
+
+    def _commit(self, journal: Journal) -> None:
+        """Let the result count from now on."""
+        commit(journal)
 
     def _give_to_owner(self) -> None:
         """Let what root installed, and what undoes it, belong to the user of the environment."""
@@ -242,6 +249,8 @@ class Transaction:
                 {**variables, **pip_progress(self.place.folder), **step.action.variables()},
                 heard,
                 seconds=seconds,
+                # mokutil asks for the password that the next start asks for again
+                stdin=TERMINAL if step.action.consent == ENROL_KEY else os.devnull,
                 before_exec=guard.report_start,
                 patience=_END_PATIENCE,
             )
@@ -257,14 +266,14 @@ class Transaction:
                 if isinstance(step.action, AskPerson):
                     # what only a person can do: a restart
                     raise StepError(step.purpose.rstrip("."))
-                _run_step(journal, step, run, watch, self.plan.system)
+                run_step(journal, step, run, watch, self.plan.system)
         is_marked = self.is_marked  # before the folder is there
         if self.place.is_taken:
             watch.begins("Copy the environment.")
         put_in_place(journal, marked=is_marked)
         for step in self.plan.steps:
             if step.scope != SYSTEM:
-                _run_step(journal, step, run, watch, self.plan.system)
+                run_step(journal, step, run, watch, self.plan.system)
                 if is_marked:
                     # the step that makes an environment writes its scripts
                     warn_on_activation(self.place.folder)
@@ -358,7 +367,7 @@ def outcome_of(journal: Journal, why: str = "", done: str = INSTALLED) -> Outcom
         return Outcome(done, str(place.folder), identity, log=str(place.log(identity)))
     why = why or str(journal.last(RESTORING).get("why", ""))
     return Outcome(
-        RESTORED,
+        WAITING_FOR_RESTART if journal.is_waiting else RESTORED,
         str(place.folder),
         identity,
         why,
@@ -451,7 +460,7 @@ def _open_log(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]
         yield heard
 
 
-def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
+def run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
     """Take one step and see that it worked."""
     command, checked = step.action.command(system), step.checked(system).argv
     check = checked if checked != command else ()

@@ -6,14 +6,19 @@ Frozen records that import nothing else of the project.
 from __future__ import annotations
 
 from envcheck.model.actions import (
+    BLOCK_NOUVEAU,
     CHANGES_NOTHING,
     CONDA,
+    CONSENTS,
+    ENROL_KEY,
     ENVIRONMENT,
     LINUX,
     MACOS,
     ONLY_SHOWS,
     OWN_STATUS,
     PIP,
+    REBOOT,
+    REMOVE_DRIVER,
     SYSTEM,
     THIS_SHELL,
     UNIX,
@@ -109,6 +114,7 @@ from envcheck.model.plans import (
     RESTORED,
     UNCHANGED,
     UNSETTLED,
+    WAITING_FOR_RESTART,
     Change,
     Clash,
     Environment,

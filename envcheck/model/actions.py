@@ -13,6 +13,11 @@ SYSTEM = "system"  # changes the machine: printed, and run only on request
 LINUX, MACOS, WINDOWS = "linux", "darwin", "windows"
 UNIX = (LINUX, MACOS)
 
+# What --yes does not stand for: each is an option of its own.
+ENROL_KEY, REBOOT = "enrol-key", "reboot"
+REMOVE_DRIVER, BLOCK_NOUVEAU = "remove-other-driver", "blacklist-nouveau"
+CONSENTS = (ENROL_KEY, REBOOT, REMOVE_DRIVER, BLOCK_NOUVEAU)
+
 PIP, UV, CONDA = "pip", "uv", "conda"  # installers
 
 OWN_STATUS = "its exit status shows it"
@@ -51,6 +56,7 @@ class Action:
     settings: Tuple[Tuple[str, str], ...] = ()  # variables that the command runs with
     in_shell = False  # changes the shell it is typed in: no other process can do it
     by_person = False  # only a person can do it, or must fill in a name first
+    consent = ""  # one of CONSENTS that a person gives for it
     ends_session = False  # a restart: what follows needs a new start
 
     def command(self, system: str = "") -> Tuple[str, ...]:

@@ -146,6 +146,7 @@ class Plan:
 # Outcomes: `planned`, `blocked` and `unchanged` changed nothing, `unsettled` left a journal to
 # resume.
 INSTALLED, FIXED, RESTORED, UNSETTLED = "installed", "fixed", "restored", "unsettled"
+WAITING_FOR_RESTART = "waiting"  # of the driver: its steps go on with --resume
 PLANNED, BLOCKED, UNCHANGED = "planned", "blocked", "unchanged"
 
 

@@ -22,6 +22,7 @@ from envcheck.actions import (
     UnloadModules,
 )
 from envcheck.model import (
+    BLOCK_NOUVEAU,
     LINUX,
     SYSTEM,
     WINDOWS,
@@ -184,7 +185,7 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     block = RunCommand(
         ("sh", "-c", f"printf '{lines}' > {file}"),
         "keep nouveau and nova from loading", SYSTEM, (LINUX,), situation.sudo,
-        check_argv=("grep", "-q", line, file), undo_argv=("rm", "-f", file),
+        check_argv=("grep", "-q", line, file), undo_argv=("rm", "-f", file), consent=BLOCK_NOUVEAU,
     )  # fmt: skip
     rebuild = RunCommand(
         update, "rebuild the start-up image", SYSTEM, (LINUX,), situation.sudo,

@@ -23,6 +23,8 @@ from envcheck.actions import (
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
+    BLOCK_NOUVEAU,
+    ENROL_KEY,
     LINUX,
     SYSTEM,
     WINDOWS,
@@ -483,10 +485,10 @@ def _finish(situation: Situation, name: str) -> Iterator[Action]:
     """Build the module now, or keep nouveau from loading."""
     if name == "grubby":
         words = "nouveau.modeset=0 rd.driver.blacklist=nouveau"
-        yield _run(
-            situation, "grubby", f"--args={words}", "--update-kernel=ALL",
-            purpose="keep nouveau from loading",
-            undo=("grubby", f"--remove-args={words}", "--update-kernel=ALL"),
+        yield RunCommand(
+            ("grubby", f"--args={words}", "--update-kernel=ALL"), "keep nouveau from loading",
+            SYSTEM, (LINUX,), situation.sudo, consent=BLOCK_NOUVEAU,
+            undo_argv=("grubby", f"--remove-args={words}", "--update-kernel=ALL"),
         )  # fmt: skip
         return
     kernel = situation.facts.host.kernel_release.value or ""
@@ -520,4 +522,5 @@ def enroll_key(situation: Situation, key: str, purpose: str = "") -> RunCommand:
         situation.sudo,
         check_argv=("sh", "-c", "mokutil --list-new | grep -q ."),
         undo_argv=("mokutil", "--revoke-import"),
+        consent=ENROL_KEY,
     )

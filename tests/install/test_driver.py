@@ -1,0 +1,274 @@
+"""Install a driver with programs that stand in for the system's: nothing of this machine is touched.
+
+PATH holds nothing but the stand-ins. Each writes down its arguments; the machine that is read is
+composed, and changes as they run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck import api
+from envcheck.cli.group import run
+from envcheck.install import driver as driver_module
+from envcheck.install import transaction
+from envcheck.install.driver import driver_place, list_removed
+from envcheck.install.journal import WAITING, Journal
+from envcheck.model import Fact, GpuProcess, Snapshot, UserError, replace
+from tests.plan.test_driver import BUILT, DEB12, EL9, SECURE, SIGNED, T4, UNSIGNED, compose
+from tests.rules.factory_machine import NONE, known
+
+pytestmark = pytest.mark.needs("posix")
+PROGRAMS = (
+    *(
+        "apt-get",
+        "apt-cache",
+        "curl",
+        "dkms",
+        "dnf",
+        "docker",
+        "dpkg",
+        "dpkg-query",
+        "gpg",
+        "grep",
+        "grubby",
+    ),
+    *("modinfo", "modprobe", "mokutil", "nvidia-ctk", "nvidia-smi", "reboot", "rm", "rpm", "sh"),
+    *("systemctl", "test"),
+)
+# prints what a file holds for this program, and fails where one says so
+STANDIN = """#!/bin/sh
+name=${0##*/}
+echo "$name $*" >> STAGE/log
+case "$name $*" in apt-get*" -s "*|"apt-get -s"*) name=simulation ;; esac
+if [ -e STAGE/$name.out ]; then while read -r line; do echo "$line"; done < STAGE/$name.out; fi
+[ "$name" != modprobe ] || : > STAGE/loaded
+[ ! -e STAGE/$name.fails ]
+"""
+WORKS: dict[str, Any] = {"works": "535.309.01"}
+
+
+class Stage:
+    """A machine of stand-ins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.system, self.cards, self.state = DEB12, (T4,), dict[str, Any]()
+        self.processes: tuple[GpuProcess, ...] = ()
+        self.packages: Fact[Any] = NONE
+        self.restart()
+        self.say("apt-cache", "found")
+
+    def say(self, name: str, text: str) -> None:
+        (self.folder / f"{name}.out").write_text(f"{text}\n", encoding="utf-8")
+
+    def fail(self, name: str, *, fails: bool = True) -> None:
+        path = self.folder / f"{name}.fails"
+        path.touch() if fails else path.unlink()
+
+    def restart(self) -> None:
+        boot = self.folder / "boot"
+        boot.write_text(f"{boot.read_text() if boot.exists() else ''}x", encoding="ascii")
+
+    def read(self, *_: object, **__: object) -> Snapshot:
+        """Return the machine as a probe would read it now."""
+        state = WORKS if (self.folder / "loaded").exists() else self.state
+        facts = compose(self.system, self.cards, state).facts
+        gpus = tuple(replace(each, processes=known(self.processes)) for each in facts.gpus.value)
+        parts = replace(facts.driver, packages=self.packages)
+        return Snapshot(1, "", "", "", replace(facts, gpus=known(gpus), driver=parts))
+
+    def typed(self) -> list[str]:
+        """List what was run, without checks and simulations."""
+        path = self.folder / "log"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        checks = ("sh -c for each;", "test ", "apt-cache", "nvidia-smi", "apt-get -s", "rpm ")
+        return [line.removeprefix("env ") for line in lines if not line.startswith(checks)]
+
+    def install(self, *words: str, driver: tuple[str, ...] = ("driver", "--system")) -> int:
+        """Type the command; return its exit code as the program does."""
+        try:
+            return run(["install", *driver, *words])
+        except UserError as error:
+            print(error, file=sys.stderr)
+            return 2
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in (*PROGRAMS, "env"):
+        text = STANDIN.replace("STAGE", str(tmp_path))
+        if name == "env":  # which starts what it is given
+            text = '#!/bin/sh\nshift\nexec "$@"\n'
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    made = Stage(tmp_path)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr(api, "read_machine", made.read)
+    monkeypatch.setattr(driver_module, "is_root", lambda: True)
+    monkeypatch.setattr(driver_module, "DRIVER_FOLDER", tmp_path / "state" / "driver")
+    monkeypatch.setattr(driver_module, "_BOOT", tmp_path / "boot")
+    monkeypatch.setattr(transaction, "TERMINAL", str(tmp_path / "boot"))
+    monkeypatch.setattr(driver_module, "_UNFINISHED", tmp_path / "updates")
+    return made
+
+
+def test_it_stops_for_the_restart_and_goes_on(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stage.install("--yes", "--driver", "525.60.13") == 3
+    assert "apt-get install -y nvidia-driver firmware-misc-nonfree" in stage.typed()
+    assert "reboot " not in stage.typed()
+    assert "--resume" in capsys.readouterr().err
+    before = stage.typed()
+    assert stage.install("--resume", "--yes") == 2
+    assert "restart the machine first" in capsys.readouterr().err
+    stage.restart()
+    stage.state = WORKS
+    assert stage.install("--resume", "--yes") == 0
+    assert "The driver works." in capsys.readouterr().err
+    assert stage.typed() == before
+    assert stage.install("--resume", "--yes") == 2
+    assert "nothing to resume" in capsys.readouterr().err
+
+
+def test_what_remains_after_the_restart_is_planned_again(stage: Stage) -> None:
+    assert stage.install("--yes") == 3
+    stage.restart()
+    stage.state = {**BUILT, **SIGNED}
+    assert stage.install("--resume", "--yes") == 0
+    assert stage.typed()[-1] == "modprobe nvidia"
+
+
+def test_containers_come_after_the_restart(stage: Stage) -> None:
+    assert stage.install("--yes", "--containers", "docker") == 3
+    assert not any("nvidia-ctk" in line for line in stage.typed())
+    stage.restart()
+    stage.state = WORKS
+    assert stage.install("--resume", "--yes") == 0
+    assert "nvidia-ctk runtime configure --runtime=docker" in stage.typed()
+    assert "systemctl restart docker" in stage.typed()
+
+
+def test_the_restart_has_its_option(stage: Stage) -> None:
+    assert stage.install("--yes", "--reboot") == 3
+    assert stage.typed()[-1] == "reboot "
+    place = driver_place()
+    assert Journal(place, place.identities()[-1]).last(WAITING)["boot"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("machine", "option", "command"),
+    [
+        (
+            (DEB12, {**BUILT, **UNSIGNED, **SECURE}),
+            "--enrol-key",
+            "mokutil --import /var/lib/dkms/",
+        ),
+        ((EL9, {}), "--blacklist-nouveau", "grubby --args=nouveau.modeset=0"),
+    ],
+)
+def test_yes_alone_does_not_agree_to_everything(
+    stage: Stage,
+    capsys: pytest.CaptureFixture[str],
+    machine: tuple[tuple[str, str, str, str], dict[str, Any]],
+    option: str,
+    command: str,
+) -> None:
+    stage.system, stage.state = machine
+    assert stage.install("--yes") == 2
+    assert option in capsys.readouterr().err
+    assert stage.typed() == []
+    assert stage.install("--yes", option) == 3
+    assert any(line.startswith(command) for line in stage.typed())
+
+
+def test_what_would_be_removed_is_shown_and_has_its_option(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.say(
+        "simulation",
+        "Inst nvidia-driver (535.309.01-0+deb12u1)\nRemv nvidia-tesla-470-driver [470.256.02-1]",
+    )
+    assert stage.install("--yes") == 4
+    assert "would remove nvidia-tesla-470-driver" in capsys.readouterr().err
+    assert not any(line.startswith("apt-get install -y nvidia-driver") for line in stage.typed())
+    assert stage.install("--yes", "--remove-other-driver") == 3
+
+
+def test_what_no_repository_has_is_not_removed(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.say("simulation", "Remv nvidia-driver-local [470.1]")
+    (stage.folder / "apt-cache.out").unlink()
+    assert stage.install("--yes", "--remove-other-driver") == 4
+    assert "nothing would lead back" in capsys.readouterr().err
+
+
+def test_the_words_of_apt() -> None:
+    printed = (
+        "Inst a [1] (2)\nRemv nvidia-driver-535 [535.261.03-0ubuntu1]\nPurg b [1]\nConf a (2)\n"
+    )
+    assert list_removed(printed) == ("nvidia-driver-535", "b")
+
+
+def test_a_process_that_computes_keeps_it_out(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.processes = (GpuProcess(4711, "python"),)
+    assert stage.install("--yes") == 2
+    assert "python (process 4711)" in capsys.readouterr().err
+    assert stage.typed() == []
+
+
+def test_a_driver_that_came_by_no_package_keeps_it_out(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.state, stage.packages = WORKS, known({})
+    assert stage.install("--yes", "--driver", "570") == 2
+    assert "nothing would lead back" in capsys.readouterr().err
+
+
+def test_a_module_is_loaded_without_a_restart(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.state = {**BUILT, **SIGNED}
+    assert stage.install("--yes") == 0
+    assert stage.typed() == ["modprobe nvidia"]
+    assert "The driver works." in capsys.readouterr().err
+
+
+def test_a_step_that_fails_lists_what_was_done(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.system = EL9
+    stage.fail("grubby")
+    assert stage.install("--yes", "--blacklist-nouveau") == 4
+    told = capsys.readouterr().err
+    assert "exit status 1" in told
+    assert "undo: dnf config-manager --disable crb" in told
+    stage.fail("grubby", fails=False)
+    assert stage.install("--resume", "--yes", "--blacklist-nouveau") == 3
+
+
+def test_what_changes_nothing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.install("--yes", driver=("driver",)) == 2
+    assert "add --system" in capsys.readouterr().err
+    assert stage.install("--dry-run") == 0
+    assert stage.install() == 2  # nobody can be asked
+    assert stage.install("--reboot", "--yes", driver=("torch",)) == 2
+    stage.state = WORKS
+    assert stage.install("--yes") == 0
+    assert stage.typed() == []
+
+
+def test_a_user_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "is_root", lambda: False)
+    assert stage.install("--yes") == 2
+    assert stage.typed() == []
