@@ -82,6 +82,7 @@ _VERSIONS = (
 SHAPES = {
     **dict.fromkeys(_VERSIONS, VERSION),
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
+    "fault": "[a-z]+",
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
     "library": r"[\w./+-]+",
@@ -505,6 +506,7 @@ DERIVED: dict[str, Callable[[ClaimValues], str]] = {
     "jetson": lambda values: "yes" if values.log.values("jetson") else "",
     "loaded_folder": _loaded_folder,
     "nvinfer_major": _nvinfer_major,
+    "place": lambda values: values.log.place,
     "build_major": lambda values: major(find_build_cuda(values.log)),
     "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
     "cc": find_capability,

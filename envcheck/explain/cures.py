@@ -34,7 +34,7 @@ from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import index_url
-from envcheck.model import Advise, Fix, major
+from envcheck.model import Fix, major
 from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.cuda_wheels import (
     InstallCudaLibraries,
@@ -256,19 +256,6 @@ def _install_needed(values: ClaimValues) -> Fix | None:
     """Install what a sentence says is required."""
     needed = values.find_capture("needed")
     return InstallRequirements((needed,)) if is_requirement(needed) else None
-
-
-def _judge_program(values: ClaimValues) -> Fix:
-    """Quote the word that a shell took for a pattern, ask a service for access; follow the Xid."""
-    word = values.find_own_capture("quoted")
-    if match_shape(word, SHAPES["quoted"]):
-        return Advise(f"Quote it: '{word}'.")
-    if values.find_own_capture("refused"):
-        return Advise(
-            "Log in with an account that has access, or ask the service for it: the environment is"
-            " OK."
-        )
-    return _follow_xid(values)
 
 
 def _use_newer_glibc(values: ClaimValues) -> UseNewerGlibc | None:
@@ -516,7 +503,7 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "library-missing": _install_system_library,
     "numpy-abi": _require("numpy"),
     "platform-no-gpu-wheel": _use_other_platform,
-    "program-error": _judge_program,
+    "program-error": _follow_xid,
     "protobuf-conflict": _require("protobuf"),
     "ptxas-problem": _use_newer_ptxas,
     "python-unsupported": _use_other_python,

@@ -291,7 +291,9 @@ class Machine:
         is_decided = strongest.strength >= Strength.NAMED_PLACE and not self.is_from_snapshot
         if not is_same and is_decided:
             return Strength.UNSUPPORTED
-        if strongest.id in explained_ids and (is_error or is_same):
+        # of packages that overwrite each other a warning is enough
+        is_of_packages = catalogue()[item.id].layer == "python"
+        if strongest.id in explained_ids and (is_error or is_same or is_of_packages):
             return Strength.FINAL
         weak = Strength.PROBABLE
         limit = Strength.DECIDED
@@ -544,7 +546,7 @@ def _merge_remedies(
 
 _UNUSED = "No GPU is used"
 _UNUSED_HEADLINE = f"{_UNUSED}, and nothing fails. If one is meant, add --expect gpu."
-_HARMLESS = "Every message that envcheck knows in this log is harmless."
+_HARMLESS = "Every message that envcheck knows in this log is harmless: nothing to repair."
 
 
 def _report_without_cause(
@@ -569,7 +571,7 @@ def _report_without_cause(
     if claims or unclear:
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
     elif harmless and not headline:
-        headline = "Nothing in this log reports a failure."
+        headline = "Nothing in this log reports a failure: nothing to repair."
         findings[:0] = _build_note(NOISE, headline, harmless)
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
@@ -618,8 +620,30 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
 _OF_OTHERS = r"lib(?:mkl|i?omp|gomp|numa|ibverbs|mpi|openblas|GL|X11|ffi|ssl|crypto|lzma|bz2)"
 
 
+# What conda calls a part of the machine: the cause, the capture of what is required, its name.
+_OF_MACHINE = {
+    "__cuda": ("driver-too-old", "cuda_wanted", "a driver for CUDA"),
+    "__glibc": ("glibc-too-old", "glibc_wanted", "glibc"),
+}
+
+
+def _name_lack_of_machine(claim: Claim, clash: Clash) -> Claim:
+    """Name the part of the machine that a package requires newer than it is."""
+    needs = clash.demanded
+    has = clash.first if needs is clash.second else clash.second
+    finding, capture, part = _OF_MACHINE[needs.package]
+    wanted, there = (item.releases.partition(",")[0].lstrip("<>=") for item in (needs, has))
+    message = f"{needs.requirer} needs {part} {wanted}, and this machine has {there}."
+    event = replace(claim.events[0], captures=((capture, wanted),))
+    named: Claim = replace(claim, id=finding, message=message, events=(event,))
+    return named
+
+
 def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
     """Name the cause that a message has where it stands, by the catalogue."""
+    clash = ending.clash
+    if claim.id == "dependency-conflict" and clash and clash.first.package in _OF_MACHINE:
+        return _name_lack_of_machine(claim, clash)
     there = catalogue()[claim.id].there
     for place in _list_situations(log, claim, ending):
         if place in there:

@@ -351,6 +351,11 @@ class Log:
         return next(kinds, "docker" if is_container else "")
 
     @cached_property
+    def place(self) -> str:
+        """Name who gives out the GPUs where the log comes from: slurm, notebook; "" unknown."""
+        return next((name for name in ("slurm", "notebook") if self.values(name)), "")
+
+    @cached_property
     def architecture(self) -> str:
         """Name the processor's architecture as the facts or the log tell it.
 

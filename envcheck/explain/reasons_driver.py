@@ -141,6 +141,8 @@ def _read_unnamed_library(log: Log, event: Event) -> str:
     if log.has("pip-list-nvidia-asked") and uses_wheels:
         return "tf-wheels-not-listed"
     if not log.cudas and (uses_wheels or re.search(_LOOKS_FOR_WHEELS, event.text)):
+        if log.has("tf-installed-plain"):
+            return "tf-installed-plain"
         return "tf-cudnn-in-container" if log.in_container else "tf-wheel-not-loaded"
     row = _find_nearest_release(log, event)
     is_loaded = row is not None and row.cuda in log.cudas

@@ -7,32 +7,57 @@ import re
 from envcheck.explain.log import Claim, Strength
 from envcheck.explain.signatures import Event
 from envcheck.explain.statements import Raised
+from envcheck.model import replace
 
-# What an exception of a kind says is at fault, whoever raises it.
-_SUBJECTS = {
-    "A file or folder that the program names is not there, or may not be used": (
-        "FileNotFoundError NotADirectoryError IsADirectoryError PermissionError FileExistsError"
+# What an exception of a kind says is at fault, whoever raises it: what a remedy calls it, the
+# sentence, and the kinds.
+_SUBJECTS = (
+    (
+        "file",
+        "A file or folder that the program names is not there, or may not be used",
+        "FileNotFoundError NotADirectoryError IsADirectoryError PermissionError FileExistsError",
     ),
-    "A service or the network did not give what the program asked for": (
-        "ConnectionError ConnectTimeout ReadTimeout HTTPError HTTPStatusError SSLError ProxyError"
-        " URLError MaxRetryError HfHubHTTPError GatedRepoError RepositoryNotFoundError"
-        " EntryNotFoundError LocalEntryNotFoundError RevisionNotFoundError ClientError"
-        " NoCredentialsError OfflineModeIsEnabled ConnectionRefusedError ConnectionResetError"
-        " NameResolutionError NewConnectionError APIConnectionError AuthenticationError"
-        " RateLimitError"
+    (
+        "access",
+        "A service refuses what the program asks for",
+        "GatedRepoError NoCredentialsError AuthenticationError RateLimitError",
     ),
-    "A file's content is not what the program expects": (
-        "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
-        " UnidentifiedImageError ParserError ScannerError ValidationError BadZipfile"
+    (
+        "service",
+        "A service or the network did not give what the program asked for",
+        (
+            "ConnectionError ConnectTimeout ReadTimeout HTTPError HTTPStatusError SSLError"
+            " ProxyError URLError MaxRetryError HfHubHTTPError RepositoryNotFoundError ClientError"
+            " EntryNotFoundError LocalEntryNotFoundError RevisionNotFoundError OfflineModeIsEnabled"
+            " ConnectionRefusedError ConnectionResetError NameResolutionError NewConnectionError"
+            " APIConnectionError"
+        ),
     ),
-    "The input ended before the loop that reads it": "OutOfRangeError StopIteration",
-    "The program's own code or its arguments are at fault": (
-        "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
-        " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"
-        " ConfigAttributeError NotImplementedError"
+    (
+        "content",
+        "A file's content is not what the program expects",
+        (
+            "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
+            " UnidentifiedImageError ParserError ScannerError BadZipfile"
+        ),
     ),
-}
-_OF_KIND = {kind: subject for subject, kinds in _SUBJECTS.items() for kind in kinds.split()}
+    (
+        "input",
+        "The input ended before the loop that reads it",
+        "OutOfRangeError StopIteration",
+    ),
+    (
+        "code",
+        "The program's own code or its arguments are at fault",
+        (
+            "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
+            " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"
+            " ConfigAttributeError NotImplementedError ValidationError"
+        ),
+    ),
+)
+_OF_KIND = {kind: (fault, text) for fault, text, kinds in _SUBJECTS for kind in kinds.split()}
+_REFUSED = r"(?i)\b(?:401|403|gated|unauthorized|forbidden|restricted)\b"
 # What names the environment all the same: a library, a tool of CUDA, a device, a system call.
 _OF_ENVIRONMENT = (
     r"(?i)\.(?:so|dll|dylib)\b|\b(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
@@ -42,6 +67,7 @@ _OTHER_RELEASE = (
     r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
     r"|missing \d+ required|is not a package|got multiple values"
 )
+_OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
     r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
@@ -57,17 +83,15 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     packages = [name for name in raised.owners if name not in ("", "python")]
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)
-    subject = _OF_KIND.get(raised.kind)
-    is_own = raised.owners[-1:] == ("",) and raised.kind in (
-        "ValueError",
-        "AssertionError",
-        "TypeError",
-    )
-    if is_own:
-        subject = "The program's own code refuses what it is given"
-    if subject is None or re.search(_OF_ENVIRONMENT, raised.message):
+    fault, subject = _OF_KIND.get(raised.kind, ("", ""))
+    if raised.owners[-1:] == ("",) and raised.kind in _OF_OWN_CODE:
+        fault, subject = "code", "The program's own code refuses what it is given"
+    if fault == "service" and re.search(_REFUSED, raised.message):
+        fault = "access"
+    if not fault or re.search(_OF_ENVIRONMENT, raised.message):
         return None
     rivals = () if raised.kind in _OF_KIND else ("dependency-conflict",)
+    event = replace(event, captures=(("fault", fault),))
     return Claim("program-error", Strength.SIDE_EFFECT, f"{subject}.", (event,), rivals=rivals)
 
 

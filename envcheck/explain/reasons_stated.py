@@ -45,10 +45,11 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         yield from _judge_requirement(stated, log, event)
     elif stated.kind == "pattern":
         message = f"The shell took the brackets of {stated.what} for a pattern: quote it."
-        yield Claim("program-error", strength, message, (event(("quoted", stated.what)),))
+        quoted = event(("fault", "quoting"), ("quoted", stated.what))
+        yield Claim("program-error", strength, message, (quoted,))
     else:
         message = "A service refuses what the program asks for."
-        yield Claim("program-error", strength, message, (event(("refused", "yes")),))
+        yield Claim("program-error", strength, message, (event(("fault", "access")),))
 
 
 def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) -> Iterator[Claim]:

@@ -13,11 +13,13 @@ from envcheck.model import Remedy, dataclass
 from envcheck.model.specifiers import can_be_met
 from envcheck.model.text import canonical_name
 
-_NAME = r"[A-Za-z][\w.-]*(?:\[[\w,.-]+\])?"
+_NAME = r"(?:__)?[A-Za-z][\w.-]*(?:\[[\w,.-]+\])?"
 _BOUND = r"[<>=!~]{1,3} ?[\w.*+!]*\w"
 _RANGE = rf"(?P<range>{_BOUND}(?:(?:, ?| and ){_BOUND})*)"
 _OF = rf"(?: ?\({_BOUND}\)| \([\w.]+\)|{_BOUND}| \d[\w.+!]*)"  # which release it is
 _WHAT = rf"(?P<what>{_NAME}) ?\(?{_RANGE}"
+_BUILD = r"(?P<release>[<>=]{0,2}\d[\w.*|]*)"
+_REQUIRES = r"(?:is not installable because it requires|would require)"
 _DEMANDS = (
     # midware 1.0 depends on numpyx<2; vllm==0.6.0 depends on torch==2.4.0; tensorflow (2.12.0)
     # depends on numpy (<2.0); all versions of needs2 depend on numpyx>=2
@@ -30,9 +32,10 @@ _DEMANDS = (
     # conda: package pytorch-2.3.0-py3.12_0 requires pytorch-cuda >=12.1,<12.2, but none of ...;
     # python 3.13** is requested; pytorch 2.4.0 would require python >=3.11,<3.12.0a0
     rf"package (?P<who>{_NAME}?)-(?P<release>\d[\w.]*)-\S+ requires {_WHAT}",
-    rf"(?P<who>{_NAME}) (?P<release>\d[\w.]*)(?: [\w*]+)? would require {_WHAT}",
+    # pytorch-cuda =12.4 * is not installable because it requires __cuda >=12.4 *, which conflicts
+    rf"(?P<who>{_NAME}) {_BUILD}(?: [\w*.]+)? {_REQUIRES} {_WHAT}",
     rf"(?P<what>{_NAME}) (?P<line>\d[\d.]*)\*\* is requested",
-    rf"(?P<what>{_NAME}) {_RANGE} is requested",
+    rf"(?P<what>{_NAME}) {_RANGE}(?: [\w*.]+)? is requested",
 )
 # Who speaks, by a word of its own.
 _TOOLS = {
@@ -87,6 +90,11 @@ class Clash:
     first: Demand
     second: Demand
     tool: str = "pip"
+
+    @property
+    def demanded(self) -> Demand:
+        """Return the demand of a package; the other one may be the user's, or the machine's."""
+        return self.second if self.second.requirer else self.first
 
     @property
     def message(self) -> str:
@@ -147,7 +155,8 @@ def _list_demands(text: str) -> Iterator[Demand]:
         parts = match.groupdict()
         who, release = parts.get("who") or "", (parts.get("release") or "").strip(" ()=@")
         requirer = "" if who in _OWN else f"{who} {release}".strip()
-        package = canonical_name(parts["what"].partition("[")[0])
+        package = parts["what"].partition("[")[0]
+        package = package if package.startswith("__") else canonical_name(package)
         releases = (parts.get("range") or "").replace(" and ", ",").replace(" ", "")
         if parts.get("only"):
             releases = f"=={parts['only']}"

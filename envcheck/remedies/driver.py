@@ -395,6 +395,11 @@ _POD = (
     "Request a GPU in the pod (resources: limits: nvidia.com/gpu:"
     " 1), on a cluster with NVIDIA's device plugin."
 )
+_START_ANY = (
+    "Start the container with the GPUs (Docker: --gpus all, as follows; Apptainer: --nv;"
+    " Podman: --device nvidia.com/gpu=all; Kubernetes: a limit of nvidia.com/gpu)."
+    " The host needs NVIDIA's driver, and all but Apptainer the NVIDIA Container Toolkit."
+)
 _START = (
     "Start the container with the GPUs;"
     " the host needs NVIDIA's driver and the NVIDIA Container Toolkit."
@@ -418,8 +423,8 @@ def pass_gpus_to_container(situation: Situation, fix: PassGpusToContainer) -> Re
 def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy:
     """Start a container with the GPUs, by what runs it."""
     kind = situation.facts.host.container.value or ""
-    steps = _CONTAINERS.get(kind, _DOCKER)
-    return Remedy(summary or (_POD if kind == "kubernetes" else _START), steps)
+    starts = {"": _START_ANY, "kubernetes": _POD}
+    return Remedy(summary or starts.get(kind, _START), _CONTAINERS.get(kind, _DOCKER))
 
 
 def visible_container() -> str:

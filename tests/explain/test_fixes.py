@@ -61,7 +61,6 @@ def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
     # One fix for any log, or one of two by who holds the GPU; an import and a smoke test state the
     # last.
     without_values = {
-        "driver-missing",
         "driver-nouveau",
         "driver-secure-boot",
         "import-failed",

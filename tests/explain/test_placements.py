@@ -26,4 +26,4 @@ def test_operations_are_counted_by_device(text: str) -> None:
 def test_a_placement_log_reports_no_failure() -> None:
     judged = judge_text("a: (Const): /job:localhost/replica:0/task:0/device:CPU:0")
     assert judged.report.verdict == "compatible"
-    assert judged.report.headline == "Nothing in this log reports a failure."
+    assert judged.report.headline == "Nothing in this log reports a failure: nothing to repair."

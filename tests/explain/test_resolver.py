@@ -53,6 +53,11 @@ CONDA = """\
 VISION = (
     "Because torchvision==0.20.1 depends on torch==2.5.1 and your project depends on torch==2.6.0"
 )
+VIRTUAL = """\
+    \u251c\u2500 __cuda ==12.2 0 is requested and can be installed;
+    \u2514\u2500 cuda-version =13.0 * is not installable because it requires
+       \u2514\u2500 __cuda >=13.0 *, which conflicts with any installable versions previously reported.
+"""
 SAID = {
     UV: "vllm 0.6.0 needs torch==2.4.0, but you ask for torch>=2.6.",
     UV_DRAWS: "visionette >=0.20.0 needs torchette==2.5.0, but you ask for torchette==1.13.1.",
@@ -124,6 +129,16 @@ def test_the_tool_that_spoke_is_typed(text: str, words: str) -> None:
     main = next(item for item in judge_text(text).report.findings if item.primary)
     assert main.fix is not None
     assert words in " ".join(" ".join(action.command()) for action in main.fix.actions)
+
+
+def test_a_virtual_package_of_conda_is_a_part_of_the_machine() -> None:
+    main = next(item for item in judge_text(f"{VIRTUAL}").report.findings if item.primary)
+    assert main.id == "driver-too-old"
+    assert main.message == (
+        "cuda-version 13.0 needs a driver for CUDA 13.0, and this machine has 12.2."
+    )
+    assert main.fix is not None
+    assert "580" in main.fix.summary
 
 
 def test_names_that_nobody_knows_are_not_typed() -> None:
