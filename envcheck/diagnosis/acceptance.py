@@ -67,7 +67,7 @@ def with_accepted_remedies(report: Report, situation: Situation) -> Report:
     """
     if not any(_list_package_actions(item.fix.actions) for item in report.findings if item.fix):
         return report
-    trial = _Trial(situation.context)
+    trial = _Trial(situation.context, is_partial=situation.from_log)
     removals = [item.fix for item in report.findings if item.fix and _list_removed(item.fix)]
     findings = []
     for item in report.findings:
@@ -116,8 +116,9 @@ class _State:
 class _Trial:
     """Applies remedies to the facts of a machine, one after the other."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, is_partial: bool) -> None:
         self._context = context
+        self._is_partial = is_partial  # a log does not tell all that is installed
         self._state = _State(context.facts, context.target.requirements)
         self._errors = self._judge(self._state) or {}
 
@@ -130,7 +131,8 @@ class _Trial:
         tried = [(way, *self._try(way.actions)) for way in ways]
         accepted = [(way, state, errors) for way, state, errors, reason in tried if not reason]
         if not accepted:
-            return replace(finding, fix=self._explain(tried[0][3]))
+            other = self._explain(tried[0][3])
+            return replace(finding, fix=other) if other else finding
         first, self._state, self._errors = accepted[0]
         others = tuple(way for way, _, _ in accepted[1:])
         return replace(finding, fix=Remedy(first.summary, first.actions, others))
@@ -165,12 +167,17 @@ class _Trial:
         return Context(state.facts, self._context.matrix, target)
 
     def _explain(self, refusal: Finding | None) -> Remedy | None:
-        """Say why no way is left: by what to do about that, where it is no other installation."""
+        """Say why no way is left: by what to do about that, where it is no other installation.
+
+        Return None where what is not stated might be the reason.
+        """
         if refusal is None:
             return None
         own = with_remedy(refusal, Situation(self._asking(self._state))).fix
         if own is not None and not _list_package_actions(own.actions):
             return own
+        if self._is_partial:
+            return None
         return Remedy(f"No installation that works here is known: {refusal.message}")
 
 
@@ -192,6 +199,8 @@ def _apply(context: Context, state: _State, action: Action) -> _State:
         build = ""
         if framework and is_index_label(framework, label):
             build = f"+{label}"
+        if build and not item.pin:
+            continue  # which release an index of one build takes is not followed here
         pinned = item.pin and "+" not in item.specifier
         wanted = (*_not_of(wanted, {item.name}), text + build if pinned else text)
         facts = _with_release(facts, Distribution(item.name, item.pin or ""))

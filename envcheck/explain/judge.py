@@ -38,6 +38,7 @@ from envcheck.explain.reasons_driver import driver_claims, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.reasons_raised import judge_raised
 from envcheck.explain.reasons_stated import judge_stated
+from envcheck.explain.refuted import with_unrefuted_remedies
 from envcheck.explain.resolver import Clash, find_fitting_releases
 from envcheck.explain.scan import Scan, scan
 from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
@@ -404,7 +405,8 @@ def _report_cause(
     verdict, headline = INCOMPATIBLE, f"{shorten_message(cause)}."
     if root.id == "program-error":
         verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
-    return with_steps(Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system))
+    report = Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system)
+    return with_steps(with_unrefuted_remedies(log, report, build_situation(log, root)))
 
 
 def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:

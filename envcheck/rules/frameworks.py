@@ -263,6 +263,8 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
         for item in rivals
     ]
     cudas = {row.distribution: row.cuda for row in rows if row}
+    if context.goal == "gpu":
+        rivals = [item for item in rivals if cudas.get(item.name)] or rivals
     rivals = [item for item in rivals if driver_runs(context, cudas.get(item.name))] or rivals
     try:
         newest = max(rivals, key=lambda item: (Version(item.version), cudas.get(item.name) or ""))

@@ -1,0 +1,154 @@
+"""Keep out remedies that the log itself refutes: what it shows was done, or cannot be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from envcheck.actions import (
+    Action,
+    CreateEnvironment,
+    InstallPackages,
+    ReinstallPackages,
+    RunCommand,
+    SetVariables,
+    Show,
+    UninstallPackages,
+    UpgradePip,
+)
+from envcheck.explain.log import Log
+from envcheck.model import (
+    Alternative,
+    Facts,
+    Finding,
+    Remedy,
+    Report,
+    RequestError,
+    canonical_name,
+    replace,
+)
+from envcheck.model.requirements import read_requirement
+from envcheck.model.specifiers import within
+from envcheck.remedies.situation import Situation
+
+_ANEW = {"--upgrade", "-U", "--force-reinstall", "--pre", "--no-binary", "--no-build-isolation"}
+# Options with which a container gets the GPUs, as commands of remedies and of logs write them.
+_GPU_OPTIONS = ("--gpus", "--nv", "nvidia.com/gpu")
+
+
+def with_unrefuted_remedies(log: Log, report: Report, situation: Situation) -> Report:
+    """Give each finding the first way that neither the log nor the judge refutes."""
+    findings = tuple(_without_refuted(log, item) for item in report.findings)
+    kept: Report = replace(report, findings=findings)
+    if not _states_machine(situation.facts):
+        return kept
+    # the rules of a machine: a log of none needs them not, and starts faster
+    from envcheck.diagnosis.acceptance import with_accepted_remedies
+
+    return with_accepted_remedies(kept, situation)
+
+
+def _states_machine(facts: Facts) -> bool:
+    """Return whether Windows, another processor or a C library is stated, which decides builds."""
+    host = facts.host
+    is_other = host.os.value == "windows" or host.architecture.value not in (None, "x86_64")
+    has_libc = host.libc_version.value is not None
+    return host.os.value != "darwin" and (is_other or has_libc)
+
+
+def _without_refuted(log: Log, finding: Finding) -> Finding:
+    fix = finding.fix
+    if fix is None or not fix.actions:
+        return finding
+    ways = (Alternative(fix.summary, fix.actions), *fix.alternatives)
+    reasons = [find_refutation(log, way.actions) for way in ways]
+    kept = [way for way, reason in zip(ways, reasons, strict=True) if not reason]
+    if len(kept) == len(ways):
+        return finding
+    typed = [way for way in kept if way.actions] or kept
+    if not typed:
+        refused = Remedy(f"No remedy that works here is known: {reasons[0]}.")
+        return replace(finding, fix=refused)
+    others = tuple(way for way in kept if way is not typed[0])
+    return replace(finding, fix=Remedy(typed[0].summary, typed[0].actions, others))
+
+
+def find_refutation(log: Log, actions: Sequence[Action]) -> str:
+    """Say how a log shows that actions fail, or change nothing; "" where it does not.
+
+    Sample: pip lists "from versions: 2.16.1, 2.17.0", and the action installs tensorflow<2.16.
+    """
+    removed: set[str] = set()
+    changes, vain = 0, ""
+    for action in actions:
+        if isinstance(action, (CreateEnvironment, UpgradePip)):
+            return ""  # another environment, or another pip, sees other releases
+        if isinstance(action, UninstallPackages):
+            removed |= set(action.names)
+        if isinstance(action, InstallPackages):
+            lacking = _find_lacking(log, action)
+            if lacking:
+                return lacking
+        reason = _find_vain(log, action, removed)
+        vain = vain or reason
+        changes += not (reason or isinstance(action, (Show, UninstallPackages)))
+    return "" if changes or removed else vain
+
+
+def _find_lacking(log: Log, action: InstallPackages) -> str:
+    """Name a requirement of which the log lists the releases, and none fits."""
+    for event in log.select("pip-from-versions"):
+        asked, listed = event.values["requirement"], event.values.get("versions", "")
+        releases = re.findall(r"\d[\w.]*", listed)
+        for text in action.requirements:
+            wanted = _parse(text)
+            if (
+                wanted
+                and releases
+                and not action.index
+                and wanted[0] == canonical_name(re.split(r"[^\w.-]", asked)[0])
+                and not any(_admits(wanted[1], item) for item in releases)
+            ):
+                return f"the log lists the releases of {wanted[0]}, and none is {text}"
+    return ""
+
+
+def _find_vain(log: Log, action: Action, removed: set[str]) -> str:
+    """Say why an action changes nothing of what the log shows; "" where it may."""
+    if isinstance(action, InstallPackages) and not isinstance(action, ReinstallPackages):
+        wanted = [_parse(text) for text in action.requirements]
+        is_there = all(
+            item is not None
+            and item[0] not in removed
+            and item[0] in log.packages
+            and _admits(item[1], log.packages[item[0]])
+            for item in wanted
+        )
+        if wanted and is_there and not _ANEW & set(action.options):
+            return f"{' and '.join(action.requirements)} is installed already"
+    if isinstance(action, SetVariables):
+        stated = {"LD_LIBRARY_PATH": log.library_path} | log.environment
+        if all(stated.get(name, "").startswith(value) for name, value in action.values):
+            return f"{' and '.join(name for name, _ in action.values)} is set so already"
+    if isinstance(action, RunCommand):
+        words = " ".join(action.argv)
+        option = next((item for item in _GPU_OPTIONS if item in words), "")
+        if option and any(option in text for text in log.values("gpus_passed", "apptainer_nv")):
+            return f"the container was started with {option}"
+    return ""
+
+
+def _admits(specifier: str, version: str) -> bool:
+    try:
+        return within(version, specifier)
+    except ValueError:  # of a version that no tool wrote
+        return False
+
+
+def _parse(text: str) -> tuple[str, str] | None:
+    """Read name and specifier of a requirement; None where an extra decides, or a file is named."""
+    try:
+        item = read_requirement(text)
+    except RequestError:
+        return None
+    return None if item.extras else (item.name, item.specifier)
