@@ -566,7 +566,7 @@ def _report_without_cause(
             for item in unclear
         ]
         message = f"{' '.join(dict.fromkeys(meanings))} The log does not show the cause."
-        findings.insert(0, _build_symptom(message, unclear))
+        findings.insert(0, _with_next_step(log, _build_symptom(message, unclear), unclear))
     findings[:0] = [_build_symptom(_quote_message(claim), claim.events) for claim in claims]
     verdict = COMPATIBLE
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
@@ -578,6 +578,14 @@ def _report_without_cause(
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
     return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
+
+
+def _with_next_step(log: Log, finding: Finding, events: Sequence[Event]) -> Finding:
+    """Add what to run, and to explain in place of this log, to see the cause."""
+    claim = Claim(finding.id, Strength.SYMPTOM, finding.message, tuple(events))
+    values, situation = ClaimValues(log, claim), build_situation(log, claim)
+    asked: Finding = replace(finding, fix=remedy_of_message(claim.id, values, None, situation))
+    return asked
 
 
 def _build_symptom(message: str, events: Iterable[Event]) -> Finding:

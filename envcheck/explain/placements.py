@@ -43,3 +43,18 @@ def list_placements(events: Iterable[Event]) -> tuple[Placed, ...]:
         for device, kinds in by_device.items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.is_cpu, row.device)))
+
+
+def list_reasons(events: Iterable[Event]) -> tuple[str, ...]:
+    """Say why operations stayed on the processor, as far as the log does.
+
+    Sample: "VariableV2: CPU" below "Colocation Debug Info:" (no GPU among its kernels).
+    """
+    reasons = []
+    for event in events:
+        row = event.values
+        if event.signature == "tf-op-kernels":
+            reasons.append(f"{row['cpu_op']} has no kernel for a GPU here.")
+        elif event.signature == "tf-device-ignored":
+            reasons.append(f"{row['placed_node']} stays with its input {row['placed_after']}.")
+    return tuple(dict.fromkeys(reasons))

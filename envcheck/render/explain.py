@@ -11,7 +11,7 @@ from envcheck.explain.judge import (
     format_place,
     list_harmless_events,
 )
-from envcheck.explain.placements import PLACED, list_placements
+from envcheck.explain.placements import PLACED, list_placements, list_reasons
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.model import NOTE, OTHER_CAUSE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
@@ -177,7 +177,10 @@ def _list_placements(reading: Reading) -> tuple[Section, ...]:
         others = f" and {_count(more, 'other kind')}" if more > 0 else ""
         lines.append(Line(f"{row.device:<{width}}  {row.count:>6,}  {kinds}{others}"))
     on_cpu = [row for row in rows if row.is_cpu]
-    if on_cpu and len(on_cpu) < len(rows):
+    reasons = list_reasons(reading.scan.events)
+    if on_cpu and reasons:
+        lines += [Line(text, kind="dim") for text in reasons[:_KINDS_SHOWN]]
+    elif on_cpu and len(on_cpu) < len(rows):
         lines.append(Line(_STAY_ON_CPU, kind="dim"))
     elif on_cpu:
         lines.append(Line("None ran on a GPU.", kind="dim"))
