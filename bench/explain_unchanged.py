@@ -90,7 +90,8 @@ def score_writings(path: Path, number: int, seed: int) -> bool:
     changed: Counter[str] = Counter()
     for item in drawn:
         for name, write in WRITINGS.items():
-            again = judge_text(write(str(item.case["log"]))).primary
+            # as asked for: a case may expect a GPU
+            again = judge({**item.case, "log": write(str(item.case["log"]))}).primary
             if again != item.primary:
                 changed[name] += 1
                 print(f"- {name}: {item.case['id']}: {item.primary} becomes {again}")
