@@ -9,9 +9,10 @@ from envcheck.explain.frame import is_exception
 from envcheck.explain.log import Claim, Log, Strength
 from envcheck.explain.reasons_cuda import library_claims
 from envcheck.explain.sentences import Stated
-from envcheck.explain.signatures import Event
+from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.model import canonical_name
 from envcheck.model.specifiers import within
+from envcheck.rules.catalogue import catalogue
 
 # What is required that no package index brings: the cause, and the capture that holds the release.
 _OF_PART = {
@@ -22,6 +23,7 @@ _OF_PART = {
     "driver": ("driver-too-old", "driver_wanted"),
     "nvidia driver": ("driver-too-old", "driver_wanted"),
     "compute capability": ("gpu-arch-too-old", ""),
+    "cuda capability": ("gpu-arch-too-old", ""),
     "cudnn": ("cudnn-too-old", "cudnn_built"),
     "gcc": ("host-compiler-too-old", "gcc_min"),
     "g++": ("host-compiler-too-old", "gcc_min"),
@@ -43,6 +45,14 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         yield from library_claims(Log((missing,), log.matrix, log.facts))
     elif stated.kind == "needs":
         yield from _judge_requirement(stated, log, event)
+    elif stated.kind == "fault":
+        message = catalogue()[stated.what].headline
+        yield Claim(stated.what, strength, message, (event(),))
+    elif stated.kind == "code":
+        finding = load_driver_errors().get(stated.what)
+        if finding:
+            message = f"A call of CUDA ended with error {stated.what}."
+            yield Claim(finding, strength, message, (event(("code", stated.what)),))
     elif stated.kind == "pattern":
         message = f"The shell took the brackets of {stated.what} for a pattern: quote it."
         quoted = event(("fault", "quoting"), ("quoted", stated.what))

@@ -21,7 +21,8 @@ _FLOOR = rf"(?:at least |>= ?|version |v)*(?P<floor>{_RELEASE})"
 _BOUND = rf"(?:[<>=!~]=|[<>]) ?{_RELEASE}"
 _RANGE = rf"\(?(?P<range>{_BOUND}(?:, ?{_BOUND})*)"
 _SUBJECT = (
-    rf"[`'\"]?(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|compute capability|{_NAME})[`'\"]?"
+    r"[`'\"]?(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|(?i:compute|cuda) capability"
+    rf"|{_NAME})[`'\"]?"
 )
 _ARTICLE, _LEAST = r"(?:the |a |an )?", r"(?:at least |>= ?)v?"
 _NEEDS = (
@@ -43,7 +44,7 @@ _REQUIREMENTS = (
     rf"{_SUBJECT} (?:version )?{_FLOOR}{_OR_NEWER} (?:is|are) (?:required|needed)",
     rf"{_SUBJECT} {_IS}v?(?P<there>{_RELEASE}).{{0,60}}{_LESS}{_FLOOR}",
     rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<ceiling>{_RELEASE}){_OR_OLDER}",
-    rf"(?i:minimum (?:required |supported )?){_SUBJECT} version(?: is|:| required is)? {_FLOOR}",
+    rf"(?i:minimum (?:required |supported )?){_SUBJECT}(?: version| required)*(?: is|:)? {_FLOOR}",
 )
 _FOUND = rf"(?i:found|have|has|got|installed|using|is)\b[^\d]{{0,40}}?v?({_RELEASE})"
 # CUDA 12.4 on a driver that only supports up to 11.4
@@ -61,6 +62,44 @@ _REFUSED = (
     r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
 )
 _PATTERN = r"(?:zsh|fish): no matches found: (?P<word>[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*)$"
+_FAILS = (
+    r"(?i)\b(?:fail(?:ed|ure|s)?(?: to)?|unable to|cannot|can'?t|could(?: not|n'?t))\b[\w ]{0,24}?"
+)
+_STARTS = rf"{_FAILS}\b(?:launch|invoke|run|execute|start|spawn|locate|find) (?:the |a )?[`'\"]?"
+_PAIR = r"v?(\d+(?:\.\d+)+).{0,80}?\b(?:not match|mismatch|but|incompatible|differs?|not the same)"
+# What is wrong, in words of any program: the finding that they are of.
+_FAULTS = {
+    "driver-library-mismatch": (
+        r"(?i)\b(?:kernel (?:module |driver )?version|DSO|NVML|client|driver library)\b.{0,40}?"
+        rf"{_PAIR}.{{0,80}}?\b(?:kernel|DSO|NVML|driver|library)\b"
+    ),
+    "gpu-memory-exhausted": (
+        rf"{_FAILS}\ballocat\w+\b.{{0,60}}\b(?:GPU|device|CUDA|VRAM)\b"
+        r"|\bRESOURCE_EXHAUSTED\b|_ALLOC_FAILED\b|\bCUDA\b.{0,20}\bout of memory\b"
+    ),
+    "ptxas-problem": rf"{_STARTS}ptxas\b",
+    "toolkit-missing": rf"{_STARTS}nvcc\b",
+    "build-tools-missing": (
+        rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
+        r"|Python (?:libs|headers))(?![\w.+-])"
+    ),
+    "driver-missing": rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b",
+    "cpu-missing-avx": (
+        r"\b(?:AVX\w*|SSE4\S*|FMA)\b(?! ?=).{0,60}(?:n'?t|not) (?:available|supported)"
+        r"|\b(?:CPU|processor)\b.{0,40}(?:n'?t|not) support\b.{0,30}\b(?:AVX\w*|SSE4\S*)"
+    ),
+    "cudnn-too-old": (
+        r"(?i)\bcudnn\b.{0,30}?\d+\.\d\S* but\b.{0,40}\b(?:compiled|built)\b.{0,20}\d+\.\d"
+    ),
+    "dependency-conflict": r"\bversion \d\S* .{0,60}\bnot compatible with\b.{0,60}\bversion \d",
+    "framework-duplicate-dists": r"\bmultiple \w+ packages are installed\b",
+    "framework-package-removed": r"[\"'`][\w-]+[\"'`] package has been (?:removed|withdrawn)",
+}
+# cudaGetDeviceCount returned 30; cuInit(0) failed with error code 999; error=101 : invalid ...
+_CODE = (
+    r"\b(?:cu[A-Z]|cuda[A-Z]|hipGet|THCudaCheck)\w*(?:\(\w*\))?.{0,80}?"
+    r"\b(?:returned|error|code|status|failed)\b\D{0,12}(?P<code>\d{1,3})\b"
+)
 _WARNING = r"\bWARN(?:ING)?\b"
 _LINES = 60  # at the end of a log
 
@@ -69,10 +108,10 @@ _LINES = 60  # at the end of a log
 class Stated:
     """A sentence that names what is wrong, with its values."""
 
-    kind: str  # "needs", "library", "refused", "pattern"
+    kind: str  # "needs", "library", "refused", "pattern", "fault", "code"
     text: str
     number: int  # of its line in the log, 1-based
-    what: str = ""  # the package or part, the library, the word
+    what: str = ""  # the package or part, the library, the word, the finding, the number
     releases: str = ""  # what is required of it: ">=2.6"
     found: str = ""  # which release is there
 
@@ -110,7 +149,16 @@ def _read_line(text: str, number: int) -> Stated | None:
             return _read_requirement(match, text, number)
     if re.search(r"https?://", text) and re.search(_REFUSED, text):
         return Stated("refused", text, number)
-    return None
+    return _read_fault(text, number)
+
+
+def _read_fault(text: str, number: int) -> Stated | None:
+    """Read a fault that names no requirement: what does not start or differs, a number."""
+    for finding, pattern in _FAULTS.items():
+        if re.search(pattern, text):
+            return Stated("fault", text, number, finding)
+    code = re.search(_CODE, text)
+    return Stated("code", text, number, code["code"]) if code else None
 
 
 def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:

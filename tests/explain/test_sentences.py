@@ -31,6 +31,49 @@ STATED = {
 }  # fmt: skip
 
 
+FAULTS = {
+    "libxyz: kernel version 515.48.7 does not match DSO version 510.73.5": "driver-library-mismatch",
+    "the client has the version 570.153.02, but this kernel module has the version 570.144": (
+        "driver-library-mismatch"
+    ),
+    "Failed to allocate 176 MiB on device 0": "gpu-memory-exhausted",
+    "mylib: RESOURCE_EXHAUSTED: no room for the weights": "gpu-memory-exhausted",
+    "Couldn't invoke ptxas --version": "ptxas-problem",
+    "OSError: cannot execute nvcc": "toolkit-missing",
+    "RuntimeError: Unable to find C compiler": "build-tools-missing",
+    "sampler: could not run nvidia-smi": "driver-missing",
+    "mylib was made for AVX2, which is not supported here": "cpu-missing-avx",
+    "Loaded cuDNN 8.5.0 but the program was built with 8.6.0": "cudnn-too-old",
+    "plugin version 0.5.1 is not compatible with runtime version 0.5.3": "dependency-conflict",
+    "multiple CuPy packages are installed": "framework-duplicate-dists",
+    'The "onnx-gpu" package has been removed': "framework-package-removed",
+}
+CODES = {
+    "cudaGetDeviceCount returned 30": "30",
+    "THCudaCheck FAIL file=Module.cpp line=33 error=101 : something": "101",
+    "cuInit(0) failed with error code 999": "999",
+}
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_a_fault_is_read_in_words_of_any_program(line: str) -> None:
+    stated = read_stated([line], 1)
+    assert stated is not None
+    assert (stated.kind, stated.what) == ("fault", FAULTS[line])
+
+
+@pytest.mark.parametrize("line", CODES)
+def test_the_number_of_an_error_of_cuda_is_read(line: str) -> None:
+    stated = read_stated([line], 1)
+    assert stated is not None
+    assert (stated.kind, stated.what) == ("code", CODES[line])
+
+
+def test_a_fault_that_no_signature_knows_is_the_cause() -> None:
+    judged = judge_text("OSError: cannot execute nvcc here\n")
+    assert judged.primary == "toolkit-missing"
+
+
 @pytest.mark.parametrize("line", STATED)
 def test_a_sentence_is_read_by_its_parts(line: str) -> None:
     stated = read_stated(["Traceback (most recent call last):", line], 2)
@@ -45,6 +88,10 @@ def test_a_sentence_is_read_by_its_parts(line: str) -> None:
         "Epoch 3: loss 0.12, accuracy 0.97",
         "Requirement already satisfied: numpy>=1.26 in ./lib",
         "loaded libcudart.so.12 from /opt/cuda",  # nothing fails
+        "This binary is optimized to use AVX2 FMA; your CPU supports them",
+        "cudaMalloc returned a pointer",
+        "allocated 176 MiB on device 0",
+        "nvcc: /usr/local/cuda/bin/nvcc",
         "GET https://index.example/simple/torch/ 200",
         '        raise ValueError("tokenizers>=0.21 is required")',  # source that a traceback shows
         "",
