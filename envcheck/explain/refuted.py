@@ -45,7 +45,12 @@ def with_unrefuted_remedies(log: Log, report: Report, situation: Situation) -> R
     # the rules of a machine: a log of none needs them not, and starts faster
     from envcheck.diagnosis.acceptance import with_accepted_remedies
 
-    return with_accepted_remedies(kept, situation)
+    accepted = with_accepted_remedies(kept, situation).findings
+    pairs = zip(kept.findings, accepted, strict=True)
+    # what a log says of the cause is judged; of the rest it does not say enough
+    judged = tuple(new if new.primary else old for old, new in pairs)
+    changed: Report = replace(kept, findings=judged)
+    return changed
 
 
 def _states_machine(facts: Facts) -> bool:
