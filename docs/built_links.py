@@ -51,7 +51,7 @@ def problems(site: Path, sources: Path) -> list[str]:
         path for path in site.rglob("*.css") if FOREIGN.search(path.read_text(encoding="utf-8"))
     )
     found += [f"{path.relative_to(site)}: loads from another host" for path in foreign]
-    return found + list(_unlisted(read[site / "index.html"], site, sources))
+    return found + list(_unlisted(read, site, sources))
 
 
 def _of_page(path: Path, page: _Page, read: dict[Path, _Page], site: Path) -> Iterator[str]:
@@ -74,10 +74,15 @@ def _of_page(path: Path, page: _Page, read: dict[Path, _Page], site: Path) -> It
             yield f"{name}: {address}: no such anchor"
 
 
-def _unlisted(home: _Page, site: Path, sources: Path) -> Iterator[str]:
-    """Yield each page that the navigation, which every page shows, does not list."""
-    listed = {(site / unquote(urlsplit(link).path)).resolve() for link in home.links}
+def _unlisted(read: dict[Path, _Page], site: Path, sources: Path) -> Iterator[str]:
+    """Yield each page that neither the navigation lists nor the page with the name of its folder."""
     for page in sorted(sources.rglob("*.md")):
         name = page.relative_to(sources)
+        above = site / f"{name.parent}.html"
+        listing = site / "index.html"
+        if above in read:
+            listing = above
+        links = (unquote(urlsplit(link).path) for link in read[listing].links)
+        listed = {(listing.parent / link).resolve() for link in links}
         if (site / name.with_suffix(".html")).resolve() not in listed:
             yield f"{name}: not in the navigation of mkdocs.yml"

@@ -46,7 +46,7 @@ def facts_page() -> str:
         text += f"\n## {section}\n\n| fact | value | read by |\n| --- | --- | --- |\n"
         for name in (name for name in described if name.partition(".")[0] == section):
             ids = ", <wbr>".join(
-                f"[{item}](findings.md#{item})" for item in sorted(readers.get(name, ()))
+                f"[{item}](findings/{item}.md)" for item in sorted(readers.get(name, ()))
             )
             text += f"| `{name}` | {described[name] or ''} | {ids or 'no rule'} |\n"
     return text

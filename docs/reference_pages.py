@@ -14,6 +14,9 @@ from typing import Any
 import click
 
 from docs.fact_page import facts_page
+from envcheck.explain.rule_page import describe_rule
+from envcheck.render.document import type_command
+from envcheck.rules.catalogue import Entry, catalogue
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,6 +28,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/exit-codes.md", exit_codes()
     yield "reference/environment.md", variables()
     yield "reference/findings.md", findings()
+    for entry in catalogue().values():
+        yield f"reference/findings/{entry.id}.md", finding(entry)
     yield "reference/facts.md", facts_page()
     yield "reference/schemas.md", schemas()
     yield "reference/releases.md", releases()
@@ -374,46 +379,45 @@ it has a sentence and commands of its own. Only the first way becomes steps of a
 
 
 def findings() -> str:
-    """Return the page of the finding ids."""
+    """Return the page that lists the findings by layer."""
     text = FINDINGS
-    for layer, rows in itertools.groupby(
-        _data("advice/findings")["findings"], lambda row: row["layer"]
-    ):
-        text += f"\n## Layer: {layer}\n"
-        for row in rows:
-            text += f"\n### `{row['id']}`\n\n{row['headline']}\n\nIn detail: {row['means']}."
-            text += _in_general(row["id"])
-            explains = ", ".join(f"[`{name}`](#{name})" for name in row["explains"])
-            text += f"\n\nIt explains {explains}." if explains else ""
-            silences = " or ".join(
-                f"[`{name}`](#{name})" for name in row.get("silences", ()) if name != row["id"]
-            )
-            text += (
-                f"\n\nBeside it, nothing is said of {silences} that states no reason of its own."
-                if silences
-                else ""
-            )
-            text += "\n"
+    for layer, entries in itertools.groupby(catalogue().values(), lambda entry: entry.layer):
+        rows = ((f"[`{entry.id}`](findings/{entry.id}.md)", entry.headline) for entry in entries)
+        text += f"\n## Layer: {layer}\n\n{table(('finding', 'says'), rows)}"
     return text
 
 
-def _in_general(name: str) -> str:
-    """Return what `envcheck rule` says of a finding: its messages, how it is decided, its fixes."""
-    from envcheck.actions import typed_words
-    from envcheck.actions.shells import posix_word
-    from envcheck.explain.rule_page import describe_rule
-
-    page = describe_rule(name)
-    text = f" {' '.join(page.decided_by) or 'Only a log shows it.'}"
+def finding(entry: Entry) -> str:
+    """Return the page of a finding, which says what `envcheck rule` says."""
+    page = describe_rule(entry.id)
+    text = f"# {entry.headline.rstrip('.')}\n\n"
+    text += f"{entry.means[0].upper()}{entry.means[1:]}. Reports name this finding `{entry.id}`.\n"
     if page.messages:
         lines = "\n".join(page.messages)
-        text += f"\n\nMessages that state it:\n\n```text\n{lines}\n```"
+        text += (
+            f"\n## Messages that state it\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
+        )
+    text += "\n## What to do\n\n`envcheck doctor` prints the commands for your machine."
+    text += " `envcheck explain FILE` prints them for the machine that wrote a log.\n"
     for fix in page.fixes:
-        typed = (" ".join(map(posix_word, typed_words(action))) for action in fix.actions)
-        lines = "\n".join(typed)
-        text += f"\n\nFix: {_prose(fix.summary)}"
-        text += f"\n\n```sh\n{lines}\n```" if lines else ""
-    return f'{text}\n\nTo ignore it: `ignore = ["{name}: why"]` in `[tool.envcheck]`.'
+        lines = "\n".join(type_command(action, "").typed for action in fix.actions)
+        text += f"\n{_prose(fix.summary)}\n"
+        text += f"\n```sh\n{lines}\n```\n" if lines else ""
+    text += "\n## How it is decided\n\n"
+    text += "".join(f"- {_prose(line)}\n" for line in page.decided_by or ("Only a log shows it.",))
+    related = (
+        ("It may follow from", page.follows_from),
+        ("It may cause", entry.explains),
+        ("Beside it, these stay silent if they state no reason of their own:", entry.silences),
+    )
+    for words, names in related:
+        linked = ", ".join(f"[`{name}`]({name}.md)" for name in names if name != entry.id)
+        text += f"- {words} {linked}.\n" if linked else ""
+    text += "\n## Ignore it\n\nIn `pyproject.toml`, for `envcheck check`:\n\n"
+    text += f'```toml\n[tool.envcheck]\nignore = ["{entry.id}: why"]\n```\n'
+    if entry.stops == "import":
+        text += "\nAn error that stops an import counts all the same.\n"
+    return text
 
 
 def _data(name: str) -> dict[str, Any]:
