@@ -70,6 +70,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 # empty folder.
 VALUES: dict[str, tuple[str, ...]] = {
     "--activations": ("1e9",),
+    "--baseline": ("{files}/pyproject.toml",),
     "--batch": ("8",),
     "--bundle": ("{files}/bundle.jsonl",),
     "--checkpointing": ("4",),
@@ -126,6 +127,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--activation-copies": ("2",),
     "--torch-index": ("https://localhost:9/whl",),
     "--watch": ("0.5",),
+    "--write-baseline": ("baseline.toml",),
     "--with": ("torchvision",),
     "install --with": ("keras",),
     "install --lock": ("{files}/pylock.toml",),

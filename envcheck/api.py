@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from envcheck import __version__, rules
 from envcheck.actions.extras import MissingExtraError
-from envcheck.diagnosis.doctor import Doctor, inspected_options
+from envcheck.diagnosis.doctor import Diagnosis, Doctor, inspected_options
 from envcheck.host.documents import table_in
 from envcheck.host.paths import fold_home
 from envcheck.model import (
@@ -670,6 +670,7 @@ def doctor(
     requirements: Requirements = (),
     snapshot: Saved | None = None,
     only: Collection[str] = (),
+    baseline: Path = "",
     matrix: Path | None = None,
     prove: bool | None = None,
     import_timeout: float = 20.0,
@@ -682,10 +683,11 @@ def doctor(
     `python` and `env` name the environment to inspect, as in `snapshot`. `expect` says what must
     work; "auto": a GPU if there is one. `requirements` are judged too, installed or not, and
     packages such as vllm with the framework that they bring. `snapshot` judges a saved machine
-    instead. `only` limits the checks to some finding ids. `matrix` is a file that replaces the
-    built-in matrix. `prove` imports each installed framework, and what requires it, for real, all
-    of them within `import_timeout` seconds; False says in the report that nothing was. `on_import`
-    hears the report that rests on files alone, what is imported now, and how many were of how many.
+    instead. `only` limits the checks to some finding ids. What the file `baseline` holds does not
+    count. `matrix` is a file that replaces the built-in matrix. `prove` imports each installed
+    framework, and what requires it, for real, all of them within `import_timeout` seconds; False
+    says in the report that nothing was. `on_import` hears the report that rests on files alone,
+    what is imported now, and how many were of how many.
     """
     python, env = os.fspath(python), os.fspath(env)
     unknown = frozenset(only) - set(rules.catalogue())
@@ -693,6 +695,7 @@ def doctor(
         names = ", ".join(sorted(unknown))
         raise UserError(f"--only: no finding has the id {names}; `envcheck rule` lists them.")
     judged = make_doctor(expect, requirements, matrix)
+    count = _count_beside(os.fspath(baseline))
     machine = _read_judged(snapshot, python, env)
     inspected = _inspected(python, env, snapshot)
     if prove is False and not snapshot:
@@ -702,11 +705,21 @@ def doctor(
 
         def hear(name: str, done: int, total: int) -> None:
             if on_import is not None:
-                on_import(found.report, name, done, total)
+                on_import(count(found), name, done, total)
 
         machine = _prove(machine, import_timeout, hear)
         found = judged.judge(machine, inspected, only=frozenset(only))
-    return DoctorResult(found.report, machine)
+    return DoctorResult(count(found), machine)
+
+
+def _count_beside(baseline: str) -> Callable[[Diagnosis], Report]:
+    """Return what makes a report of a diagnosis, without what a baseline holds."""
+    if not baseline:
+        return lambda found: found.report
+    from envcheck.check.baseline import read_baseline, with_baseline
+
+    rows = read_baseline(_read_text(baseline), baseline)
+    return lambda found: with_baseline(found, rows, baseline)
 
 
 def require(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
-from envcheck.check.config import Config, ConfigError, parse_config
+from envcheck.check.config import Config, ConfigError, Ignored, parse_config
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.diagnosis.planned import plan_to_meet
 from envcheck.matrix.query import Matrix
@@ -134,7 +134,9 @@ def judge_project(
         replace(item, fix=plan) if is_of_project(item) else item for item in found.findings
     )
     report = with_remedies(replace(found, findings=planned), Situation(installed), strictly=True)
-    final = [apply_ignores(item, report.findings, config, today) for item in report.findings]
+    final = [
+        apply_ignores(item, report.findings, config.ignored, today) for item in report.findings
+    ]
     report = count_ignored(conclude(installed, final, report.checked))
     return with_steps(replace(report, inspected=inspected), exists=exists)
 
@@ -157,16 +159,16 @@ def _obstacles(context: Context) -> list[str]:
 
 
 def apply_ignores(
-    finding: Finding, findings: Sequence[Finding], config: Config, today: date
+    finding: Finding, findings: Sequence[Finding], ignored: Sequence[Ignored], today: date
 ) -> Finding:
     """Make a finding that is ignored today, or follows from one, a note that says so.
 
     An error that stops an import counts all the same: nothing runs then.
     """
     causes = _causes(finding, findings)
-    for item in config.ignored:
+    for item in ignored:
         if item.id in causes and item.until >= today:
-            if _stops_import(finding):
+            if stops_import(finding):
                 kept = Evidence(IGNORED, f"{item.reason}; it counts: it stops an import")
                 return replace(finding, evidence=(*finding.evidence, kept))
             until = f"until {item.until}" if item.until < date.max else "by the project"
@@ -183,7 +185,8 @@ def apply_ignores(
     return finding
 
 
-def _stops_import(finding: Finding) -> bool:
+def stops_import(finding: Finding) -> bool:
+    """Return whether nothing runs because of a finding: then it counts even if it is ignored."""
     is_error = finding.severity == ERROR and finding.verdict == INCOMPATIBLE
     if not is_error or is_of_project(finding):
         return False

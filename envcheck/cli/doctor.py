@@ -10,7 +10,7 @@ from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
-from envcheck.model import INCOMPATIBLE
+from envcheck.model import INCOMPATIBLE, Report
 from envcheck.rules import Context, Target
 
 EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
@@ -32,6 +32,16 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
     default="",
     help="Run only the checks for these finding ids, comma-separated.",
 )
+@click.option(
+    "--baseline", default="", metavar="FILE", help="Count only what this baseline does not hold."
+)
+@click.option(
+    "--write-baseline",
+    "new_baseline",
+    default="",
+    metavar="FILE",
+    help="Write what is found today to this file, and exit with 0.",
+)
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.proving
@@ -42,6 +52,7 @@ def doctor(
     only: str,
     *,
     smoke: bool,
+    new_baseline: str,
     no_snapshot: bool,
     **asked: Any,
 ) -> int:
@@ -76,8 +87,21 @@ def doctor(
         report, tested = merge_session(report, session), smoke_document(session)
         failed = tested["verdict"] == INCOMPATIBLE
     print_report(report, found.snapshot, printing, ReportSubject(no_snapshot, smoke=tested))
+    if new_baseline:
+        _write_baseline(report, new_baseline)
+        return 0
     return STEP_FAILED if failed else OF_VERDICT[report.verdict]
 
 
 def _split_ids(only: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in only.split(",") if name.strip())
+
+
+def _write_baseline(report: Report, path: str) -> None:
+    from envcheck.check.baseline import list_baseline, write_baseline
+
+    common.write_file(path, write_baseline(report))
+    held, counting = list_baseline(report)
+    for item in counting:
+        click.echo(f"envcheck: {item.id} is not in {path}: it stops an import.", err=True)
+    click.echo(f"envcheck: {path} holds {len(held)} of the findings.", err=True)
