@@ -10,6 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envcheck.install.transaction import Transaction, Watch
+    from envcheck.model import Outcome
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -21,6 +26,7 @@ FENCED = re.compile(
 RUNNABLE = ("envcheck", "cat")
 STATUS = "$ echo $?\n"
 SHORTENED = "..."
+PROCESS = {"pid": 4242, "name": "/srv/venv/bin/python", "memory_bytes": 31 << 30}
 
 
 class UnrunnableError(ValueError):
@@ -32,7 +38,7 @@ class Page:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self._text = path.read_text(encoding="utf-8")
-        self._folder, self._above, self._machine = folder, "", ""
+        self._folder, self._above, self._machine, self._columns = folder, "", "", ""
         stub = folder / ".bin" / "envcheck"
         stub.parent.mkdir()
         code = "from tests.documented_outputs import run_as_shown; run_as_shown()"
@@ -72,6 +78,10 @@ class Page:
             name, _, source = word.partition("=")
             if name == "machine":
                 self._machine = source
+                self._columns = ""
+                continue
+            if name == "columns":
+                self._columns = source
                 continue
             kind, _, names = source.partition(":")
             target = self._folder / name
@@ -127,7 +137,27 @@ class Page:
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
             "ENVCHECK_VERIFY": "0",  # what an index answers changes by the day
+            **({"COLUMNS": self._columns, "NO_COLOR": "1"} if self._columns else {}),
         }
+
+
+def count_screens(path: Path, folder: Path) -> str:
+    """Return the table of a page of screens: the lines of each below its heading, at 80 and 60 columns."""
+    columns = ("80", "60")
+    lines: dict[str, list[int]] = {}
+    for wide in columns:
+        narrow = folder / wide
+        narrow.mkdir()
+        text = path.read_text(encoding="utf-8").replace("columns=80", f"columns={wide}")
+        (narrow / "page.md").write_text(text, encoding="utf-8")
+        for block, _, printed in Page(narrow / "page.md", narrow).blocks():
+            title = re.findall(r"^## (.*)$", text[: block.start()], re.MULTILINE)[-1]
+            lines.setdefault(title, []).append(printed.count("\n") - 1)  # without the command
+    return "".join(f"| {title} | {one} | {other} |\n" for title, (one, other) in lines.items())
+
+
+SCREENS = ROOT / "docs/explanation/screens.md"
+COUNTED = re.compile(r"(?<=\|---\|---\|---\|\n)(?:\|.*\n)*")
 
 
 def matches(shown: str, printed: str) -> bool:
@@ -168,11 +198,39 @@ def run_as_shown() -> None:
     owned = python.prefix.value if python.kind.value in {"venv", "conda"} else ""
     doctor.find_changeable_environment = lambda facts: (owned or "", "")
     os.geteuid = lambda: 1000
+    if "COLUMNS" in os.environ:  # drawn as on a terminal
+        sys.stdout.isatty = lambda: True
+    if "gpus" in sys.argv:
+        from envcheck.cli import gpus
+        from tests.gpus.test_gpus_replayed import machine
+
+        gpus.LocalHost = lambda *_: machine(processes=[PROCESS], memory_used_bytes=32 << 30)
+    if "install" in sys.argv:
+        from envcheck.install.transaction import Transaction
+
+        Transaction.prepare = lambda *_, **__: None
+        Transaction.run = play_installation
     sys.argv[0] = f"{os.environ['HOME']}/.bin/envcheck"
     main()
+
+
+def play_installation(transaction: Transaction, watch: Watch) -> Outcome:
+    """Stand in for an installation: its steps begin and end well, and nothing is installed."""
+    from envcheck.model import Outcome
+
+    for step in transaction.plan.steps:
+        watch.begins(step.purpose)
+    watch.begins("Judge the environment.")
+    outcome = Outcome(transaction.done, str(transaction.place.folder))
+    watch.settled(outcome, existed=transaction.place.is_taken)
+    return outcome
 
 
 if __name__ == "__main__":
     for page in PAGES:
         with tempfile.TemporaryDirectory() as folder:
             page.write_text(Page(page, Path(folder)).rewritten(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        counted = count_screens(SCREENS, Path(folder))
+        text = SCREENS.read_text(encoding="utf-8")
+        SCREENS.write_text(COUNTED.sub(lambda _: counted, text), encoding="utf-8")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.documented_outputs import PAGES, ROOT, Page, UnrunnableError, matches
+from tests.documented_outputs import (
+    COUNTED,
+    PAGES,
+    ROOT,
+    SCREENS,
+    Page,
+    UnrunnableError,
+    count_screens,
+    matches,
+)
 
 SHOWING = [
     page
@@ -26,6 +36,16 @@ def test_every_shown_output_is_what_is_printed(page: Path, tmp_path: Path) -> No
         assert matches(shown, printed), "run: python -m tests.documented_outputs\n" + "\n".join(
             difference
         )
+
+
+@pytest.mark.needs("posix")
+def test_the_lines_of_each_screen_are_counted(tmp_path: Path) -> None:
+    found = COUNTED.search(SCREENS.read_text(encoding="utf-8"))
+    assert found
+    assert found[0] == count_screens(SCREENS, tmp_path), "run: python -m tests.documented_outputs"
+    counts = dict(re.findall(r"^\| (.*?) \| (\d+) ", found[0], re.MULTILINE))
+    assert len(counts) == 13
+    assert int(counts["One problem"]) <= 20
 
 
 def test_a_line_of_dots_stands_for_any_lines() -> None:

@@ -70,7 +70,8 @@ from envcheck.render.text import render_text
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 
-_SHOWN = 6  # rejected releases before the rest is counted; -v shows all
+_SHOWN = 6  # reasons to reject releases before the rest is counted; -v shows all
+_ALIKE = 4  # releases that are rejected for the same reason
 
 
 FILES = ("script", "requirements", "dockerfile", "environment-yml", "uv")
@@ -266,21 +267,42 @@ def _apple_backend(plan: Plan, release: PlannedRelease) -> str:
 def _describe_rejected(
     rejected: tuple[Rejected, ...], kind: str, *, verbose: bool, label: str = ""
 ) -> Iterator[Line]:
-    """List what was passed over; where that is much the first for each reason, then the newest."""
-    places = list(range(len(rejected)))
-    if not verbose and len(rejected) > _SHOWN + 1:
-        firsts = {rejected[place].finding: place for place in reversed(places)}
+    """List what was passed over, once a reason; of many reasons one a finding, then the newest."""
+    by_reason: dict[tuple[str, str], list[Rejected]] = {}
+    for item in rejected:
+        name, version = _split_release(item)
+        by_reason.setdefault((name, _why_not(item).replace(version, "")), []).append(item)
+    groups = list(by_reason.values())
+    places = list(range(len(groups)))
+    if not verbose and len(groups) > _SHOWN + 1:
+        firsts = {groups[place][0].finding: place for place in reversed(places)}
         places = sorted([*dict.fromkeys([*sorted(firsts.values()), *places])][:_SHOWN])
     for place in places:
-        yield Line(f"not {rejected[place].requirement}: {_why_not(rejected[place])}", label)
-    if len(places) < len(rejected):
-        yield Line(f"and {len(rejected) - len(places)} more {kind}: -v shows why not", label)
+        first, *others = groups[place]
+        nor = _name_others(others, verbose=verbose)
+        yield Line(f"not {first.requirement}{nor}: {_why_not(first)}", label)
+    hidden = len(rejected) - sum(len(groups[place]) for place in places)
+    if hidden:
+        yield Line(f"and {hidden} more {kind}: -v shows why not", label)
+
+
+def _name_others(others: list[Rejected], *, verbose: bool) -> str:
+    versions = [_split_release(item)[1] for item in others]
+    shown = versions if verbose else versions[:_ALIKE]
+    if len(shown) < len(versions):
+        shown.append(f"{len(versions) - len(shown)} more")
+    return f" (nor {', '.join(shown)})" if shown else ""
+
+
+def _split_release(item: Rejected) -> tuple[str, str]:
+    """Return the name and the version of a rejected release."""
+    name, _, version = item.requirement.partition(" ")[0].partition("==")
+    return name.partition("[")[0], version
 
 
 def _why_not(item: Rejected) -> str:
     """Tell the reason without the name of the release, which stands before it."""
-    version = item.requirement.partition(" ")[0].partition("==")[2]
-    name = re.split(r"[\[=]", item.requirement)[0]
+    name, version = _split_release(item)
     return re.sub(
         rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", item.why
     )

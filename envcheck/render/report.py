@@ -105,11 +105,15 @@ _BUILDING = ("CUDA", "cuDNN", "Compiler")  # said only where they are the proble
 
 
 def _show_all(found: list[Finding], joint: JointPlan, *, verbose: bool) -> Iterator[Shown]:
+    said = set[str]()
     for item in found:
         shown = joint.show(item, is_brief=item.severity == NOTE and not verbose)
         if not verbose:
-            ways = shown.fix if shown.here is None else shown.here
-            shown = replace(shown, here=_shorten(ways))
+            ways = _shorten(shown.fix if shown.here is None else shown.here)
+            if ways and ways[0].summary in said and not ways[0].commands:
+                ways = (replace(ways[0], summary="the same.", kind="dim"), *ways[1:])
+            said |= {way.summary for way in ways[:1] if not shown.is_brief}
+            shown = replace(shown, here=ways)
         yield shown
 
 

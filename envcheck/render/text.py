@@ -38,6 +38,7 @@ from envcheck.render.document import (
 Written: TypeAlias = "Line | Table"
 _BLANK = Line("")
 _EVIDENCE = 2  # of a finding, without -v
+_SILENT = frozenset({"", "-", "?"})  # cells that a narrow terminal leaves out
 
 
 def print_document(document: Document, *, color: bool, stream: TextIO | None = None) -> None:
@@ -170,10 +171,12 @@ def align_table(table: Table, width: int | None = None) -> list[list[str]]:
     """
     rows = [table.head, *([inert(cell) for cell in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    least = [max(table.narrowest, *map(len, title.split() or [""])) for title in table.head]
     while width is not None and sum(widths) + 2 * len(widths) - 2 > width:
-        widths[widths.index(max(widths))] -= 1
-        if max(widths) < table.narrowest:
+        wide = [place for place, size in enumerate(widths) if size > least[place]]
+        if not wide:
             return []
+        widths[max(wide, key=widths.__getitem__)] -= 1
     folded = (zip_longest(*map(_fold, row, widths), fillvalue="") for row in rows)
     return [
         ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines] for lines in folded
@@ -181,12 +184,16 @@ def align_table(table: Table, width: int | None = None) -> list[list[str]]:
 
 
 def _fold(cell: str, width: int) -> list[str]:
-    return [cell[start : start + width] for start in range(0, len(cell) or 1, width or 1)]
+    import textwrap
+
+    is_command = " --" in cell
+    return textwrap.wrap(cell, max(width, 1), break_on_hyphens=not is_command) or [""]
 
 
 def _draw_table(table: Table, width: int) -> Iterator[Line]:
     """Draw a table for a terminal; where that is too narrow, each row is a list."""
-    aligned = align_table(table, width - 2 if table.kinds else width)
+    room = width - 2 if table.kinds else width
+    aligned = align_table(table, room) or align_table(_leave_empty_columns(table), room)
     if not aligned:
         yield from _list_rows(table)
         return
@@ -197,13 +204,22 @@ def _draw_table(table: Table, width: int) -> Iterator[Line]:
             yield Line(line, kind=below or kind)
 
 
+def _leave_empty_columns(table: Table) -> Table:
+    """Return a table without the columns that say nothing in any row."""
+    columns = zip(table.head, *table.rows, strict=True)
+    kept = [column for column in columns if not _SILENT.issuperset(column[1:])]
+    head, *rows = zip(*kept, strict=True) if kept else [()]
+    return replace(table, head=head, rows=tuple(rows))
+
+
 def _list_rows(table: Table) -> Iterator[Line]:
     size = max(map(len, table.head))
     for row, kind in zip_longest(table.rows, table.kinds, fillvalue=""):
-        yield Line(row[0], kind=kind or "bold")
+        title = f"{table.head[0]} {row[0]}" if row[0].isdigit() else row[0]
+        yield Line(title, kind=kind or "bold")
         cells = zip(table.head[1:], row[1:], strict=True)
         for name, cell in cells:
-            if cell not in {"", "-"}:
+            if cell not in _SILENT:
                 yield Line(cell, f"  {name:<{size}} ")
 
 

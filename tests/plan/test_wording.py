@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Clash, Plan, Rejected
+from envcheck.model import Clash, Plan, Rejected, replace
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
 from envcheck.rules.described_machine import Description, planned_facts
@@ -13,16 +13,36 @@ from tests.plan.machines import machine, matrix, planned
 from tests.plan.shown import render_plan_text
 
 NEWER = tuple(
-    Rejected(f"torch==2.{minor}.0", "python-unsupported", "has no wheel.")
+    Rejected(f"torch==2.{minor}.0", "python-unsupported", f"has no wheel {minor % 2}.")
     for minor in range(15, 5, -1)
 )
 
 
-def test_each_reason_is_shown_once_before_the_rest_is_counted() -> None:
+def rejected_in(*rejected: Rejected, verbose: bool = False) -> list[str]:
+    plan = Plan("gpu", (), (), requirements=("torch",), rejected=rejected)
+    text = render_plan_text(plan, verbose=verbose)
+    return [line for line in text.splitlines() if line.startswith("  not ")]
+
+
+def test_releases_that_are_rejected_alike_share_a_line() -> None:
     old_driver = Rejected("torch==2.5.1", "driver-too-old", "needs a newer driver.")
-    text = render_plan_text(
-        Plan("gpu", (), (), requirements=("torch",), rejected=(*NEWER, old_driver))
-    )
+    assert rejected_in(*NEWER, old_driver) == [
+        "  not torch==2.15.0 (nor 2.13.0, 2.11.0, 2.9.0, 2.7.0): has no wheel 1.",
+        "  not torch==2.14.0 (nor 2.12.0, 2.10.0, 2.8.0, 2.6.0): has no wheel 0.",
+        "  not torch==2.5.1: needs a newer driver.",
+    ]
+    alike = [Rejected(f"torch==2.{minor}.0", "x", f"torch 2.{minor}.0: no") for minor in range(9)]
+    assert rejected_in(*alike) == [
+        "  not torch==2.0.0 (nor 2.1.0, 2.2.0, 2.3.0, 2.4.0, 4 more): no"
+    ]
+    assert "2.8.0" in rejected_in(*alike, verbose=True)[0]
+
+
+def test_each_finding_is_shown_once_before_the_rest_is_counted() -> None:
+    old_driver = Rejected("torch==2.5.1", "driver-too-old", "needs a newer driver.")
+    newer = [replace(item, why=f"has no wheel for {item.requirement[9:11]}") for item in NEWER]
+    plan = Plan("gpu", (), (), requirements=("torch",), rejected=(*newer, old_driver))
+    text = render_plan_text(plan)
     shown = [line.split()[1].rstrip(":") for line in text.splitlines() if line.startswith("  not ")]
     assert shown == [*(item.requirement for item in NEWER[:5]), "torch==2.5.1"]
     assert "  and 5 more releases: -v shows why not" in text
