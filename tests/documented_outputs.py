@@ -199,17 +199,18 @@ def run_as_shown() -> None:
     doctor.find_changeable_environment = lambda facts: (owned or "", "")
     os.geteuid = lambda: 1000
     if "COLUMNS" in os.environ:  # drawn as on a terminal
-        sys.stdout.isatty = lambda: True
+        setattr(sys.stdout, "isatty", lambda: True)  # noqa: B010 - a method
     if "gpus" in sys.argv:
         from envcheck.cli import gpus
         from tests.gpus.test_gpus_replayed import machine
 
-        gpus.LocalHost = lambda *_: machine(processes=[PROCESS], memory_used_bytes=32 << 30)
+        busy = machine(processes=[PROCESS], memory_used_bytes=32 << 30)
+        setattr(gpus, "LocalHost", lambda *_: busy)  # noqa: B010 - a class
     if "install" in sys.argv:
         from envcheck.install.transaction import Transaction
 
-        Transaction.prepare = lambda *_, **__: None
-        Transaction.run = play_installation
+        setattr(Transaction, "prepare", lambda *_, **__: None)  # noqa: B010 - a method
+        setattr(Transaction, "run", play_installation)  # noqa: B010 - a method
     sys.argv[0] = f"{os.environ['HOME']}/.bin/envcheck"
     main()
 
