@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -72,14 +74,23 @@ def write_texts() -> None:
     for entry in settings["nav"]:
         ((section, pages),) = entry.items()
         index += f"\n## {section}\n\n"
-        for page in [entry] if isinstance(pages, str) else pages:
-            ((title, name),) = page.items()
+        for title, name in listed([entry] if isinstance(pages, str) else pages):
             text = re.sub(UNSHOWN, "", (PAGES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
             (SITE / name).write_text(text, encoding="utf-8")
             index += f"- [{title}]({name}): {first_sentence(text)}\n"
             whole += f"{text}\n"
     (SITE / "llms.txt").write_text(index, encoding="utf-8")
     (SITE / "llms-full.txt").write_text(whole, encoding="utf-8")
+
+
+def listed(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the title and the name of each page of the navigation, whatever group it is in."""
+    for entry in entries:
+        for title, value in entry.items():
+            if isinstance(value, str):
+                yield title, value
+            else:
+                yield from listed(value)
 
 
 def first_sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
@@ -156,6 +157,52 @@ def count_screens(path: Path, folder: Path) -> str:
     return "".join(f"| {title} | {one} | {other} |\n" for title, (one, other) in lines.items())
 
 
+PICTURE = """<!-- shown with machine=torch-cpu-beside-gpu columns=80 -->
+```console
+$ envcheck doctor --color always
+```
+"""
+# the background, and the colours of each ANSI code that envcheck writes
+THEMES = {
+    "light": ("#f6f8fa", {"": "#1f2328", "2": "#59636e", "1;31": "#b3261e", "1;32": "#116329"}),
+    "dark": ("#161b22", {"": "#e6edf3", "2": "#9198a1", "1;31": "#ff7b72", "1;32": "#7ee787"}),
+}
+CHARACTER, LINE = 8.4, 20  # pixels
+
+
+def draw_terminal(printed: str, theme: str) -> str:
+    """Draw what a terminal shows, with its ANSI colours, as an SVG picture."""
+    background, colors = THEMES[theme]
+    lines = printed.replace(" --color always", "").splitlines()
+    width, height = 80 * CHARACTER + 40, len(lines) * LINE + 40
+    rows = []
+    for number, line in enumerate(lines):
+        spans, place, style = [], 0, ""
+        for code, text in re.findall(r"\x1b\[([\d;]*)m|([^\x1b]+)", line):
+            if not text:
+                style = code.removeprefix("0")
+                continue
+            look = f'fill="{colors.get(style, colors[""])}"'
+            look += ' font-weight="bold"' if style.startswith("1") else ""
+            x = 20 + (place + len(text) - len(text.lstrip())) * CHARACTER
+            spans.append(f'<tspan x="{x:.1f}" {look}>{html.escape(text.strip())}</tspan>')
+            place += len(text)
+        rows.append(f'<text y="{number * LINE + 36}">{"".join(spans)}</text>\n')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}"'
+        f' font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14">\n'
+        f'<rect width="100%" height="100%" rx="8" fill="{background}"/>\n{"".join(rows)}</svg>\n'
+    )
+
+
+def draw_pictures(folder: Path) -> dict[str, str]:
+    """Return the pictures of a terminal for the home page, by their names in docs/assets."""
+    page = folder / "picture.md"
+    page.write_text(PICTURE, encoding="utf-8")
+    ((_, _, printed),) = Page(page, folder).blocks()
+    return {f"terminal-{theme}.svg": draw_terminal(printed, theme) for theme in THEMES}
+
+
 SCREENS = ROOT / "docs/explanation/screens.md"
 COUNTED = re.compile(r"(?<=\|---\|---\|---\|\n)(?:\|.*\n)*")
 
@@ -235,3 +282,6 @@ if __name__ == "__main__":
         counted = count_screens(SCREENS, Path(folder))
         text = SCREENS.read_text(encoding="utf-8")
         SCREENS.write_text(COUNTED.sub(lambda _: counted, text), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, picture in draw_pictures(Path(folder)).items():
+            (ROOT / "docs/assets" / name).write_text(picture, encoding="utf-8")

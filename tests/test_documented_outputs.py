@@ -16,6 +16,7 @@ from tests.documented_outputs import (
     Page,
     UnrunnableError,
     count_screens,
+    draw_pictures,
     matches,
 )
 
@@ -46,6 +47,15 @@ def test_the_lines_of_each_screen_are_counted(tmp_path: Path) -> None:
     counts = dict(re.findall(r"^\| (.*?) \| (\d+) ", found[0], re.MULTILINE))
     assert len(counts) == 13
     assert int(counts["One problem"]) <= 20
+
+
+@pytest.mark.needs("posix")
+def test_the_pictures_of_the_home_page_show_what_is_printed(tmp_path: Path) -> None:
+    for name, picture in draw_pictures(tmp_path).items():
+        kept = (ROOT / "docs/assets" / name).read_text(encoding="utf-8")
+        assert kept == picture, "run: python -m tests.documented_outputs"
+        assert "INCOMPATIBLE" in kept
+        assert "\x1b" not in kept
 
 
 def test_a_line_of_dots_stands_for_any_lines() -> None:
