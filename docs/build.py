@@ -55,9 +55,10 @@ def copy_page(path: str) -> None:
         return Path(os.path.relpath(goal, target.parent)).as_posix()
 
     target.touch()
-    target.write_text(
-        LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8")), encoding="utf-8"
-    )
+    text = LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8"))
+    # what only contributors look for would bury the guides in the site's search
+    matter = "" if path.startswith("docs/") else reference_pages.NOT_SEARCHED
+    target.write_text(matter + text, encoding="utf-8")
 
 
 def copy_file(path: str) -> None:

@@ -16,7 +16,12 @@ from envcheck.model import Facts, list_fields
 from envcheck.rules import RULES
 
 ROOT = Path(__file__).parent.parent / "envcheck"
-PAGE = """# Facts and the rules that read them
+PAGE = """---
+search:
+  exclude: true
+---
+
+# Facts and the rules that read them
 
 A snapshot holds these facts, each with its source, or with the reason why it is absent or unknown. The probes of
 `envcheck/probes` read them on a machine; `envcheck check` and `envcheck explain` take those that a file or a log

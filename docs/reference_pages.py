@@ -395,15 +395,15 @@ def finding(entry: Entry) -> str:
     if page.messages:
         lines = "\n".join(page.messages)
         text += (
-            f"\n## Messages that state it\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
+            f"\nMessages that state it:\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
         )
-    text += "\n## What to do\n\n`envcheck doctor` prints the commands for your machine."
+    text += "\n**What to do.** `envcheck doctor` prints the commands for your machine."
     text += " `envcheck explain FILE` prints them for the machine that wrote a log.\n"
     for fix in page.fixes:
         lines = "\n".join(type_command(action, "").typed for action in fix.actions)
         text += f"\n{_prose(fix.summary)}\n"
         text += f"\n```sh\n{lines}\n```\n" if lines else ""
-    text += "\n## How it is decided\n\n"
+    text += "\n**How it is decided.**\n\n"
     text += "".join(f"- {_prose(line)}\n" for line in page.decided_by or ("Only a log shows it.",))
     related = (
         ("It may follow from", page.follows_from),
@@ -413,7 +413,7 @@ def finding(entry: Entry) -> str:
     for words, names in related:
         linked = ", ".join(f"[`{name}`]({name}.md)" for name in names if name != entry.id)
         text += f"- {words} {linked}.\n" if linked else ""
-    text += "\n## Ignore it\n\nIn `pyproject.toml`, for `envcheck check`:\n\n"
+    text += "\n**Ignore it.** In `pyproject.toml`, for `envcheck check`:\n\n"
     text += f'```toml\n[tool.envcheck]\nignore = ["{entry.id}: why"]\n```\n'
     if entry.stops == "import":
         text += "\nAn error that stops an import counts all the same.\n"
