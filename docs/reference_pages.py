@@ -394,9 +394,7 @@ def finding(entry: Entry) -> str:
     text += f"{entry.means[0].upper()}{entry.means[1:]}. Reports name this finding `{entry.id}`.\n"
     if page.messages:
         lines = "\n".join(page.messages)
-        text += (
-            f"\nMessages that state it:\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
-        )
+        text += f"\nMessages that state it:\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
     text += "\n**What to do.** `envcheck doctor` prints the commands for your machine."
     text += " `envcheck explain FILE` prints them for the machine that wrote a log.\n"
     for fix in page.fixes:
