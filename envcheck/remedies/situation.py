@@ -69,6 +69,7 @@ _FAMILIES = {
 _PLAIN_PATH = r"[~\w./+-]+"
 PLAIN_FILE = r"[~\w./\\: +-]+"
 _PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
+_YES = ("y", "yes", "t", "true", "on", "1")  # as pip reads a switch
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 # What a plan depends on: without these options it is for the machine where it is typed.
 _STATED = {"--python", "--driver", "--gpu"}
@@ -237,16 +238,41 @@ class Situation:
 
     def fit(self, actions: Iterable[Action]) -> tuple[Action, ...]:
         """Write pip's actions for the environment, or for a new one where it takes no packages."""
-        if self.facts.python.externally_managed.value is True:
-            return tuple(self._fit_to_new(actions))
+        if self.refuses_packages:
+            return tuple(map(self._name_mirror, self._fit_to_new(actions)))
         lacks_pip = isinstance(self.facts.python.pip_version, Absent)
         uv = ""
         if lacks_pip and any(each.installer == UV for each in self.context.distributions.values()):
             uv = UV
-        return fit_to_installer(actions, self.python, lacks_pip=lacks_pip, uv=uv)
+        fitted = fit_to_installer(actions, self.python, lacks_pip=lacks_pip, uv=uv)
+        return tuple(map(self._name_mirror, fitted))
+
+    @property
+    def refuses_packages(self) -> str:
+        """Return why this Python takes no packages, in a sentence; "" where it takes them."""
+        python = self.facts.python
+        if python.externally_managed.value is True:
+            return "The system's Python takes no packages (PEP 668)."
+        settings = self.facts.host.pip_configuration.value or {}
+        is_bound = settings.get("require-virtualenv", "").lower() in _YES
+        if is_bound and python.kind.value in ("system", "conda"):
+            return "pip's settings here refuse all but virtual environments (require-virtualenv)."
+        return ""
+
+    def _name_mirror(self, action: Action) -> Action:
+        """Say beside PyTorch's own index that pip is told to use another one here."""
+        settings = self.facts.host.pip_configuration.value or {}
+        mirror = settings.get("index-url", "").split()
+        if not mirror or not isinstance(action, InstallPackages) or not action.index:
+            return action
+        purpose = (
+            f"{action.purpose_on(self.os).rstrip('.')}. Your pip is set to use {mirror[0]}:"
+            " `envcheck plan --torch-index URL` uses a mirror of PyTorch's index."
+        )
+        return replace(action, purpose=purpose)
 
     def _fit_to_new(self, actions: Iterable[Action]) -> Iterator[Action]:
-        purpose = "The system's Python takes no packages (PEP 668)."
+        purpose = self.refuses_packages
         create = CreateEnvironment(".venv", starter=(self.python,), purpose=purpose)
         is_made = False
         for action in actions:

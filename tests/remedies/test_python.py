@@ -92,6 +92,38 @@ def test_what_comes_first() -> None:
     assert on().install() == ()
 
 
+def with_pip_settings(kind: str, **settings: str) -> Situation:
+    named = {key.replace("_", "-"): value for key, value in settings.items()}
+    return on(kind=known(kind), host={"pip_configuration": known(named)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "python"),
+    [
+        ("system", "true", ".venv/bin/python"),
+        ("conda", "1", ".venv/bin/python"),
+        ("venv", "true", "/env/bin/python"),
+        ("system", "false", "/env/bin/python"),
+    ],
+)
+def test_pips_settings_may_allow_virtual_environments_alone(
+    kind: str, value: str, python: str
+) -> None:
+    situation = with_pip_settings(kind, require_virtualenv=value)
+    actions = situation.fit(situation.install("torch"))
+    assert argv(actions[-1])[0] == python
+    assert ("require-virtualenv" in actions[0].purpose) == (len(actions) == 2)
+
+
+def test_an_index_that_an_administrator_set_is_named_beside_pytorchs() -> None:
+    own = "https://download.pytorch.org/whl/cu126"
+    situation = with_pip_settings("venv", index_url="https://mirror.example/simple")
+    (action,) = situation.fit(situation.install("torch", index=own))
+    assert "Your pip is set to use https://mirror.example/simple:" in action.purpose
+    (action,) = situation.fit(situation.install("jax"))
+    assert "mirror" not in action.purpose  # pip asks the configured one by itself
+
+
 LACKS_PIP = {"pip_version": Absent()}
 
 
