@@ -164,7 +164,7 @@ def test_a_table_that_is_too_wide_is_a_list(width: int) -> None:
     document = Document("envcheck made", "compatible", "", about=(Section((table,)),))
     rows = [row for row, _ in lay_out(list_lines(document), width, color=False, is_ascii=True)]
     assert max(map(len, rows)) <= width
-    assert rows[:2] == ["0", "  column 0 value 0"]
+    assert rows[:2] == ["GPU 0", "  column 0 value 0"]
     assert len(rows) == 9  # what is absent has no line
 
 
