@@ -89,7 +89,7 @@ def _command(context: click.Context, level: str) -> Iterator[str]:
 
 PYTHON_API = r"""# Python API
 
-The functions of `envcheck` answer what the commands answer, as values that never change:
+The functions of `envcheck` answer what the commands answer, as immutable results:
 
 ```python
 import envcheck
@@ -257,14 +257,14 @@ checked, the code is never 0.
 
 
 VARIABLES = {
-    "ENVCHECK_BUILT_IN_MATRIX": "`1` uses the built-in data, whatever `matrix update` stored.",
+    "ENVCHECK_BUILT_IN_MATRIX": "`1` uses the built-in data, even after `matrix update`.",
     "ENVCHECK_COMPUTE_CAPABILITIES": (
-        "The compute capabilities of the GPUs (`8.0,8.6`), in place of what is read."
+        "The compute capabilities of the GPUs (`8.0,8.6`), instead of what is read."
     ),
     "ENVCHECK_CUDA_DRIVER_VERSION": (
-        "The CUDA version that the driver supports, in place of what is read."
+        "The CUDA version that the driver supports, instead of what is read."
     ),
-    "ENVCHECK_DRIVER_RELEASE": "The release of the driver, in place of what is read.",
+    "ENVCHECK_DRIVER_RELEASE": "The release of the driver, instead of what is read.",
     "ENVCHECK_MATRIX_REPOSITORY": (
         "The repository `OWNER/NAME` whose attestation proves what `matrix update` takes."
     ),
@@ -272,7 +272,7 @@ VARIABLES = {
     "ENVCHECK_PLUGINS": (
         "`1` lets envcheck load [plugins](plugins.md), which other packages add by entry points."
     ),
-    "ENVCHECK_GLIBC": "The release of the C library, in place of what is read.",
+    "ENVCHECK_GLIBC": "The release of the C library, instead of what is read.",
     "ENVCHECK_TORCH_INDEX": "A mirror of `https://download.pytorch.org/whl`, like `--torch-index`.",
     "ENVCHECK_IMPORT": (
         "`0` is like `--no-import` of `doctor`: it judges by files alone. `1` is like `--import`."
@@ -374,7 +374,7 @@ The list is in the order of causes. When two findings of one severity explain no
 is primary.
 
 A `fix` is a sentence with `commands`, one after the other, and `alternatives`. An alternative replaces the first way:
-it has a sentence and commands of its own. Only the first way becomes steps of a plan.
+it has its own sentence and commands. Only the first way becomes steps of a plan.
 """
 
 
@@ -406,7 +406,7 @@ def finding(entry: Entry) -> str:
     related = (
         ("It may follow from", page.follows_from),
         ("It may cause", entry.explains),
-        ("Beside it, these stay silent if they state no reason of their own:", entry.silences),
+        ("If it is an error, these are reported only with another reason:", entry.silences),
     )
     for words, names in related:
         linked = ", ".join(f"[`{name}`]({name}.md)" for name in names if name != entry.id)
