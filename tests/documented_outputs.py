@@ -184,8 +184,9 @@ def draw_terminal(printed: str, theme: str) -> str:
                 continue
             look = f'fill="{colors.get(style, colors[""])}"'
             look += ' font-weight="bold"' if style.startswith("1") else ""
-            x = 20 + (place + len(text) - len(text.lstrip())) * CHARACTER
-            spans.append(f'<tspan x="{x:.1f}" {look}>{html.escape(text.strip())}</tspan>')
+            x = 20 + place * CHARACTER
+            shown = html.escape(text).replace(" ", "\u00a0")
+            spans.append(f'<tspan x="{x:.1f}" {look}>{shown}</tspan>')
             place += len(text)
         rows.append(f'<text y="{number * LINE + 36}">{"".join(spans)}</text>\n')
     return (
