@@ -67,6 +67,8 @@ def doctor(
         raise UserError(
             "--smoke computes on this machine, --snapshot judges another one: choose one of them."
         )
+    if new_baseline and asked["baseline"]:
+        raise UserError("--write-baseline writes all that is found: leave out --baseline.")
     prove = None if smoke else proof.wanted(printing.form)
     with common.slow_programs() as end, common.import_progress(printing, end) as hear:
         asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}

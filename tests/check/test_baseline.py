@@ -68,6 +68,11 @@ def test_what_stops_an_import_is_in_no_baseline(
     assert judged(machine, file).verdict == "incompatible"
 
 
+def test_a_baseline_is_written_of_all_that_is_found() -> None:
+    with pytest.raises(UserError, match="leave out --baseline"):
+        run(["doctor", "--baseline", "a.toml", "--write-baseline", "b.toml"])
+
+
 @pytest.mark.parametrize("text", ["", "[tool.envcheck]\nignore = ['no-such-id: x']\n", "\0"])
 def test_a_file_that_is_no_baseline_is_named(text: str, tmp_path: Path) -> None:
     file = tmp_path / "baseline.toml"
