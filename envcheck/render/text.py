@@ -38,7 +38,7 @@ from envcheck.render.document import (
 Written: TypeAlias = "Line | Table"
 _BLANK = Line("")
 _EVIDENCE = 2  # of a finding, without -v
-_SILENT = frozenset({"", "-", "?"})  # cells that a narrow terminal leaves out
+_SILENT = frozenset({"", "-", "?"})  # a column of these alone is left out on a narrow terminal
 
 
 def print_document(document: Document, *, color: bool, stream: TextIO | None = None) -> None:
@@ -184,6 +184,8 @@ def align_table(table: Table, width: int | None = None) -> list[list[str]]:
 
 
 def _fold(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
     import textwrap
 
     is_command = " --" in cell
@@ -193,7 +195,12 @@ def _fold(cell: str, width: int) -> list[str]:
 def _draw_table(table: Table, width: int) -> Iterator[Line]:
     """Draw a table for a terminal; where that is too narrow, each row is a list."""
     room = width - 2 if table.kinds else width
-    aligned = align_table(table, room) or align_table(_leave_empty_columns(table), room)
+    aligned = align_table(table, room)
+    left_out: list[str] = []
+    if not aligned:
+        short = _leave_empty_columns(table)
+        aligned = align_table(short, room)
+        left_out = [name for name in table.head if name not in short.head]
     if not aligned:
         yield from _list_rows(table)
         return
@@ -202,6 +209,8 @@ def _draw_table(table: Table, width: int) -> Iterator[Line]:
         yield Line(lines[0], kind=kind)
         for line in lines[1:]:
             yield Line(line, kind=below or kind)
+    if left_out:
+        yield Line(f"{', '.join(left_out)}: unknown or none.", kind="dim")
 
 
 def _leave_empty_columns(table: Table) -> Table:
@@ -219,7 +228,7 @@ def _list_rows(table: Table) -> Iterator[Line]:
         yield Line(title, kind=kind or "bold")
         cells = zip(table.head[1:], row[1:], strict=True)
         for name, cell in cells:
-            if cell not in _SILENT:
+            if cell not in {"", "-"}:
                 yield Line(cell, f"  {name:<{size}} ")
 
 
