@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from envcheck import DISTRIBUTION
 from envcheck.actions.program import is_single_file, is_throwaway
 from envcheck.actions.shells import type_here
+from envcheck.host.documents import dig, parse_toml
 from envcheck.model import UserError
 
 # Extra -> the modules that it brings and that a command cannot do without.
@@ -89,15 +90,11 @@ def _read_receipt(text: str) -> tuple[str, ...]:
             requirements = [{ name = "envcheck-gpu", directory = "/srv/envcheck" },
             { name = "pyyaml", specifier = ">=6" }]
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # the library tomllib came from
-    own: tuple[str, ...] = (_DISTRIBUTION,)
+    own: tuple[str, ...] = (DISTRIBUTION,)
     beside: list[str] = []
-    for row in tomllib.loads(text)["tool"]["requirements"]:
+    for row in dig(parse_toml(text), "tool", "requirements") or ():
         wanted = row["name"] + row.get("specifier", "")
-        if row["name"] != _DISTRIBUTION:
+        if row["name"] != DISTRIBUTION:
             beside += ["--with", wanted]
         elif "editable" in row:
             own = ("--editable", row["editable"])
