@@ -645,7 +645,8 @@ def _name_lack_of_machine(claim: Claim, clash: Clash) -> Claim:
     wanted, there = (item.releases.partition(",")[0].lstrip("<>=") for item in (needs, has))
     message = f"{needs.requirer} needs {part} {wanted}, and this machine has {there}."
     event = replace(claim.events[0], captures=((capture, wanted),))
-    named: Claim = replace(claim, id=finding, message=message, events=(event,))
+    strength = Strength.LIMIT_AND_VALUE
+    named: Claim = replace(claim, id=finding, strength=strength, message=message, events=(event,))
     return named
 
 
