@@ -249,11 +249,11 @@ def run_as_shown() -> None:
     if "COLUMNS" in os.environ:  # drawn as on a terminal
         setattr(sys.stdout, "isatty", lambda: True)  # noqa: B010 - a method
     if "gpus" in sys.argv:
-        from envcheck.cli import gpus
+        from envcheck.gpus import reading
         from tests.gpus.test_gpus_replayed import machine
 
         busy = machine(processes=[PROCESS], memory_used_bytes=32 << 30)
-        setattr(gpus, "LocalHost", lambda *_: busy)  # noqa: B010 - a class
+        setattr(reading, "LocalHost", lambda *_: busy)  # noqa: B010 - a class
     if "install" in sys.argv:
         from envcheck.install.transaction import Transaction
 
