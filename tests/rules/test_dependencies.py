@@ -414,6 +414,15 @@ def test_what_was_built_for_numpy_1_fails_beside_numpy_2(
     assert (finding.severity, finding.cure) == (severity, InstallRequirements((cure,)))
 
 
+def test_a_build_for_numpy_1_that_the_matrix_knows_is_said_once() -> None:
+    fault = FileFault("onnxruntime", "1.17.3", "onnxruntime/capi/x.so", NUMPY_1, "pip", "/env")
+    there = (distribution("numpy", "2.0.2"), distribution("onnxruntime", "1.17.3"))
+    made = facts(build("onnxruntime", "1.17.3"), distributions=there, file_faults=known((fault,)))
+    said = findings("numpy-abi", context(made))
+    assert [item.severity for item in said] == ["error"]
+    assert "compiled with NumPy 1" in said[0].message
+
+
 def test_targets_are_told_what_to_install_with_them() -> None:
     report = findings(
         "protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0")
