@@ -23,7 +23,6 @@ from envcheck.model import dataclass, major, major_minor
 from envcheck.model.specifiers import matches
 from envcheck.model.versions import cuda_of_digits, public_version
 from envcheck.rules.builds import installed_builds
-from envcheck.rules.cudnn import OTHER_MAJOR, version_fault
 from envcheck.rules.gpu_code import parse_target
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
@@ -359,6 +358,8 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
 
 
 def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
+    from envcheck.rules.cudnn import OTHER_MAJOR, version_fault  # most logs name no cuDNN
+
     loaded, required = (
         parse_cudnn_version(event.values[name]) for name in ("cudnn_loaded", "cudnn_built")
     )

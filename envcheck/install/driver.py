@@ -98,9 +98,14 @@ class DriverTransaction(Transaction):
         installs = [
             each for each in self._list_actions() if isinstance(each, InstallSystemPackages)
         ]
-        if installs and not find_program(installs[0].manager, os.environ):
-            yield f"{installs[0].manager} is not installed."
-        if installs and installs[0].manager == APT and any(_list_unfinished()):
+        if installs and installs[0].manager != APT:
+            yield (
+                f"What {installs[0].manager} would remove is not read before it runs:"
+                " take the steps of `envcheck plan driver` yourself."
+            )
+        elif installs and not find_program(APT, os.environ):
+            yield f"{APT} is not installed."
+        if installs and any(_list_unfinished()):
             yield "An earlier installation was cut off: run `dpkg --configure -a` first."
         yield from self._list_users()
         if installs and self._is_from_elsewhere():
@@ -146,8 +151,8 @@ class DriverTransaction(Transaction):
     def _review(self, step: Step) -> None:
         """Show what a step would remove, and ask once more; raises StepError without a yes."""
         action = step.action
-        if not isinstance(action, InstallSystemPackages) or action.manager != APT:
-            return  # dnf and zypper remove nothing to install something, unless they are told to
+        if not isinstance(action, InstallSystemPackages):
+            return
         removed = list_removed(read_output(("apt-get", "-s", "install", "-y", *action.packages)))
         if not removed:
             return

@@ -19,7 +19,18 @@ from envcheck.install import transaction
 from envcheck.install.driver import driver_place, list_removed
 from envcheck.install.journal import WAITING, Journal
 from envcheck.model import Fact, GpuProcess, Snapshot, UserError, replace
-from tests.plan.test_driver import BUILT, DEB12, EL9, SECURE, SIGNED, T4, UNSIGNED, compose
+from tests.plan.test_driver import (
+    BUILT,
+    DEB12,
+    EL9,
+    NOUVEAU,
+    SECURE,
+    SIGNED,
+    T4,
+    UB22,
+    UNSIGNED,
+    compose,
+)
 from tests.rules.factory_machine import NONE, known
 
 pytestmark = pytest.mark.needs("posix")
@@ -38,7 +49,7 @@ PROGRAMS = (
         "grubby",
     ),
     *("modinfo", "modprobe", "mokutil", "nvidia-ctk", "nvidia-smi", "reboot", "rm", "rpm", "sh"),
-    *("systemctl", "test"),
+    *("systemctl", "test", "ubuntu-drivers", "update-initramfs"),
 )
 # prints what a file holds for this program, and fails where one says so
 STANDIN = """#!/bin/sh
@@ -171,7 +182,7 @@ def test_the_restart_has_its_option(stage: Stage) -> None:
             "--enrol-key",
             "mokutil --import /var/lib/dkms/",
         ),
-        ((EL9, {}), "--blacklist-nouveau", "grubby --args=nouveau.modeset=0"),
+        ((UB22, NOUVEAU), "--blacklist-nouveau", "sh -c printf 'blacklist nouveau"),
     ],
 )
 def test_yes_alone_does_not_agree_to_everything(
@@ -247,14 +258,23 @@ def test_a_module_is_loaded_without_a_restart(
 def test_a_step_that_fails_lists_what_was_done(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.system = EL9
-    stage.fail("grubby")
-    assert stage.install("--yes", "--blacklist-nouveau") == 4
+    stage.state = WORKS
+    stage.fail("nvidia-ctk")
+    assert stage.install("--yes", "--containers", "docker") == 4
     told = capsys.readouterr().err
     assert "exit status 1" in told
-    assert "undo: dnf config-manager --disable crb" in told
-    stage.fail("grubby", fails=False)
-    assert stage.install("--resume", "--yes", "--blacklist-nouveau") == 3
+    assert "undo: apt-get purge -y --auto-remove nvidia-container-toolkit" in told
+    stage.fail("nvidia-ctk", fails=False)
+    assert stage.install("--resume", "--yes", "--containers", "docker") == 0
+
+
+def test_where_removals_are_not_read_it_does_not_begin(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.system = EL9
+    assert stage.install("--yes", "--blacklist-nouveau") == 2
+    assert "take the steps of `envcheck plan driver` yourself" in capsys.readouterr().err
+    assert stage.typed() == []
 
 
 def test_what_changes_nothing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
