@@ -744,7 +744,9 @@ def require(
     from envcheck.check.judge import is_of_project, make_gate
 
     asked = (*requirements, *map(_name_release, frameworks.items()))
-    expect = {None: "auto", True: "gpu", False: "cpu"}[gpu]
+    expect = {None: "auto", True: "gpu", False: "cpu"}.get(gpu)
+    if expect is None:
+        raise UserError(f"gpu is True, False or None, not {gpu!r}.")
     config = Config(asked, expect, driver, compute_capability, min_memory=_read_memory(memory))
     gate = make_gate(config, "envcheck.require", load_matrix(matrix))
     machine = _with_loaded(read_machine("", "", starts_programs=False))
@@ -863,6 +865,8 @@ def explain(
     """
     from envcheck.host.log_files import list_logs, read_named_log
 
+    if not isinstance(text, (str, bytes)):
+        raise UserError("a log is a text; `explain(files=['train.log'])` reads a file.")
     judge = log_judge(snapshot, here=here, expect=expect, matrix=matrix)
     notes: list[str] = []
     sources: list[tuple[str, Iterable[bytes]]] = [

@@ -375,6 +375,8 @@ _INSTALLED = {
     ZYPPER: "rpm -q",
     PACMAN: "pacman -Q",
 }
+# tools that a system has before or uses besides: taking them away could break it
+_SHARED = frozenset(("ca-certificates", "curl", "gnupg", "gnupg2", "mokutil", "openssl"))
 # what still asks, such as a licence, fails
 _UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}
 
@@ -422,6 +424,8 @@ class InstallSystemPackages(Action):
     def undo(self, system: str = "") -> Trace:
         if self.upgrade:
             return Trace(reason=_UPGRADE_STAYS[self.manager])
+        if _SHARED.issuperset(self._names):
+            return Trace(reason="other programs may use what it installs: it stays")
         if self.manager == WINGET:
             return Trace(("winget", "uninstall", "--exact", "--id", self.packages[0]))
         return Trace(self._as_root((*_REMOVE[self.manager], *self._names)))

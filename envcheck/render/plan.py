@@ -341,7 +341,9 @@ def _describe_notes(plan: Plan) -> Iterator[Line]:
 def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[ShownStep]:
     for number, step in enumerate(plan.steps, 1):
         action = step.action
-        traces = _trace(plan, step) if is_traced or step.scope == SYSTEM else ()
+        traces = [*_trace_check(plan, step)] if is_traced else []
+        if is_traced or step.scope == SYSTEM:
+            traces += _trace_undo(plan, step)
         about = ""
         if step.scope == SYSTEM:
             about = f" [{step.scope}: as an administrator]"
@@ -355,7 +357,7 @@ def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[
             words = (
                 f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
             )
-            command, traces = None, (Line(words, "  "), *traces)
+            command, traces = None, [Line(words, "  "), *traces]
         yield ShownStep(
             f"{number}. {_write_sentence(action.purpose_on(plan.system))}",
             command,
@@ -379,13 +381,18 @@ def _describe_use(plan: Plan, made: Environment) -> ShownStep:
     )
 
 
-def _trace(plan: Plan, step: Step) -> Iterator[Line]:
-    """Say how a step is seen to have worked and how it is taken back, or why neither."""
-    check, undo = step.checked(plan.system), step.action.undo(plan.system)
+def _trace_check(plan: Plan, step: Step) -> Iterator[Line]:
+    """Say how a step is seen to have worked, or why not."""
+    check = step.checked(plan.system)
     if check.argv and check.argv != step.action.command(plan.system):
         yield Line(shell_line(check.argv, plan.system), "#    check: ")
     if check.reason:
         yield Line(check.reason, "#    not checked: ")
+
+
+def _trace_undo(plan: Plan, step: Step) -> Iterator[Line]:
+    """Say how a step is taken back, or why not."""
+    undo = step.action.undo(plan.system)
     if undo.argv:
         yield Line(shell_line(undo.argv, plan.system), "#    undo: ")
     if undo.reason:
