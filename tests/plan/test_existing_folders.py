@@ -16,7 +16,7 @@ from tests.plan.machines import A100, machine, planned
 def test_of_two_environments_the_note_names_the_one_that_is_there() -> None:
     plan = planned("tensorflow==2.20.*", "torch==2.13.0", on=A100)
     taken = plan.environments[1].folder
-    moved = use_free_folders(plan, taken.__eq__)
+    moved = use_free_folders(plan, {taken, f"{taken}/pyvenv.cfg"}.__contains__)
     assert f"`envcheck install {plan.releases[1].requirement} --env {taken}`" in moved.notes[-1]
     assert [made.folder for made in moved.environments] == [
         plan.environments[0].folder,
@@ -30,7 +30,9 @@ def test_a_folder_that_is_there_is_left_alone(installer: str) -> None:
         "tensorflow==2.12.*", on=machine("3.10", "535.104.05", "7.0"), installer=installer
     )
     folder = plan.environments[0].folder
-    moved = use_free_folders(plan, {folder, f"{folder}-2"}.__contains__)
+    mark = "conda-meta" if installer == "conda" else "pyvenv.cfg"
+    there = {folder, f"{folder}-2", f"{folder}/{mark}"}
+    moved = use_free_folders(plan, there.__contains__)
     elsewhere = planned(
         "tensorflow==2.12.*",
         on=machine("3.10", "535.104.05", "7.0"),
@@ -38,9 +40,10 @@ def test_a_folder_that_is_there_is_left_alone(installer: str) -> None:
         folder=f"{folder}-3",
     )
     assert (moved.steps, moved.environments) == (elsewhere.steps, elsewhere.environments)
-    assert moved.notes[-1].startswith(
-        f"{folder} exists and stays as it is: these steps make {folder}-3. "
-    )
+    note = f"{folder} exists and stays as it is: these steps make {folder}-3."
+    assert moved.notes[-1].startswith(f"{note} `envcheck install ")
+    without = use_free_folders(plan, {folder, f"{folder}-2"}.__contains__)
+    assert without.notes[-1] == note  # nothing there can be updated
     assert use_free_folders(plan, "y".__eq__) == plan
 
 
