@@ -11,6 +11,7 @@ from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
 from envcheck.rules.judged_builds import judged_builds
+from envcheck.rules.wanted_releases import wanted_releases
 
 _WORK = {"gpu": "GPU deep learning", "cpu": "deep learning on the CPU"}
 # What a finding stops -> what its subject cannot do.
@@ -89,7 +90,8 @@ def _write_failure(
         others = f" ({counted(more, 'more problem')})"
     reason = shorten_message(cause)
     subject = _name_subject(context, builds, cause)
-    if subject and subject in reason:
+    asked = tuple(item.package.label for item in wanted_releases(context) if item.package)
+    if (subject and subject in reason) or (asked and reason.startswith(asked)):
         return f"{reason}{others}."
     failure = _FAILURES.get(cause.stops or catalogue()[cause.id].stops, _FAILS)
     if not subject:
