@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from envcheck import api
+from envcheck.actions import type_here
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.installation import InstallProgress, OutputOptions, carry_out, confirm
 from envcheck.install.driver import DriverTransaction, driver_place, find_interrupted
@@ -28,7 +29,7 @@ from envcheck.model import (
 )
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
 
-_RESUME = "envcheck install driver --system --resume"
+_RESUME = ("envcheck", "install", "driver", "--system", "--resume")
 
 
 @dataclass
@@ -53,7 +54,7 @@ class DriverProgress(InstallProgress):
         if outcome.outcome == INSTALLED:
             self._print("The driver works.")
         elif outcome.outcome == WAITING_FOR_RESTART:
-            self._print(f"Restart the machine, then go on: sudo {_RESUME}")
+            self._print(f"Restart the machine, then go on: sudo {type_here(*_RESUME)}")
         else:
             self._print(f"Not installed: {outcome.why}. The output of the steps: {outcome.log}")
             self._report_changes(outcome.machine)
@@ -120,7 +121,8 @@ def _recall(asked: DriverOptions) -> DriverOptions:
     if found is None:
         raise UserError("there is nothing to resume: no driver was begun and left.")
     if found.waits_here:
-        raise UserError(f"nothing was changed: restart the machine first, then: sudo {_RESUME}")
+        command = type_here(*_RESUME)
+        raise UserError(f"nothing was changed: restart the machine first, then: sudo {command}")
     before = found.asked
     return replace(
         asked,
