@@ -44,7 +44,7 @@ def test_the_lines_of_each_screen_are_counted(tmp_path: Path) -> None:
     found = COUNTED.search(SCREENS.read_text(encoding="utf-8"))
     assert found
     assert found[0] == count_screens(SCREENS, tmp_path), "run: python -m tests.documented_outputs"
-    counts = dict(re.findall(r"^\| (.*?) \| (\d+) ", found[0], re.MULTILINE))
+    counts = dict(re.findall(r"^\| (.*?) \| (\d+|varies) ", found[0], re.MULTILINE))
     assert len(counts) == 13
     assert int(counts["One problem"]) <= 20
 

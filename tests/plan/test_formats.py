@@ -205,9 +205,10 @@ def test_steps_of_the_machine_say_how_they_are_seen_and_taken_back() -> None:
     plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
     shown = render_plan_text(plan).splitlines()
     update = shown.index("$ sudo apt-get update")
-    assert shown[update + 1].startswith("#    not checked: ")
+    assert shown[update + 1].startswith("#    not undone: ")
     assert "#    not undone: a restart is not taken back" in shown
-    assert "#    check: nvidia-smi" in shown
+    assert "#    check: nvidia-smi" not in shown
+    assert "#    check: nvidia-smi" in render_plan_text(plan, verbose=True).splitlines()
     library = next(
         step for step in plan.steps if step.scope == "environment" and step.id == "install"
     )
