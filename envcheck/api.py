@@ -1127,10 +1127,10 @@ def _describe_missing(fact: object) -> str:
 def _is_denied(path: str) -> bool:
     try:
         os.stat(path)  # noqa: PTH116 - pathlib is slow to import
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
-        return False
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    except ValueError:  # a NUL in the name
+        pass
     return False
 
 

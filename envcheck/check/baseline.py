@@ -1,4 +1,4 @@
-"""A baseline: the findings of an environment on a day, which do not count later.
+"""A baseline: the findings of one day, which later reports do not count.
 
 The file is a [tool.envcheck] table whose reasons are the messages: a finding that says anything
 else is new, and counts.

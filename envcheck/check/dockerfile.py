@@ -680,7 +680,7 @@ def _with_contents(
     *,
     is_project: bool = False,
 ) -> Blueprint:
-    """Add what a file installs that a step names; a project brings its own installer."""
+    """Add what the file named by an installation step installs."""
     try:
         inner = read()
     except FileError as error:

@@ -117,7 +117,7 @@ _TYPED = click.core.ParameterSource.COMMANDLINE
 
 
 def _refuse_empty(command: click.Command) -> None:
-    """Let no option or argument take an empty text."""
+    """Refuse an empty text for every option and argument."""
     for each in getattr(command, "commands", {}).values():
         _refuse_empty(each)
     for parameter in command.params:

@@ -146,8 +146,7 @@ def _list_missing(log: Log) -> list[tuple[Event, Library]]:
 
 def find_library_name(event: Event) -> str:
     """Return the library that a message says is missing; "" where it names none."""
-    row = event.values
-    return row.get("library", "")
+    return event.values.get("library", "")
 
 
 def _read_driver_library(log: Log, library: Library) -> str:

@@ -118,7 +118,7 @@ class DriverTransaction(Transaction):
         return (step.action for step in self.plan.steps)
 
     def _list_users(self) -> Iterator[str]:
-        """Name the processes that compute: a new driver takes the GPU from under them."""
+        """Name the processes that compute on a GPU: a new driver would stop them."""
         gpus = self.before.gpus.value if self.before else None
         found = {each.pid: each.name for gpu in gpus or () for each in gpu.processes.value or ()}
         changes = any(

@@ -16,7 +16,7 @@ def _words(text: str) -> FrozenSet[str]:
     return frozenset(text.split())
 
 
-# What stands behind these is hidden whatever its form: a password may be a word.
+# The value after each of these is always hidden: a password may be an ordinary word.
 _TOLD = (
     r"(authorization[\"']? ?[:=] ?[\"']?\w+ |\bbearer |\s-u (?=\S+:)"
     r"|--?(?:passw(?:or)?d|token|api-key|user) "

@@ -214,7 +214,7 @@ def _draw_table(table: Table, width: int) -> Iterator[Line]:
 
 
 def _leave_empty_columns(table: Table) -> Table:
-    """Return a table without the columns that say nothing in any row."""
+    """Return a table without the columns that are empty in every row."""
     columns = zip(table.head, *table.rows, strict=True)
     kept = [column for column in columns if not _SILENT.issuperset(column[1:])]
     head, *rows = zip(*kept, strict=True) if kept else [()]

@@ -89,7 +89,7 @@ def _list_idle(context: Context) -> list[Build]:
 
 
 def _report_idle(context: Context, builds: list[Build], reason: str) -> Finding:
-    """Say that builds compute on GPUs only: an error where one is asked for or nothing else is."""
+    """Report builds that need a GPU: an error if one was requested, or if there is nothing else."""
     is_asked = not all(item.installed for item in builds)
     is_error = is_asked or len(builds) == len(judged_builds(context))
     return incompatible(
