@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PlanResult,
         Result,
         RuleResult,
+        SmokeResult,
         check,
         diff,
         doctor,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         plan,
         require,
         rule,
+        smoke,
         snapshot,
     )
     from envcheck.model import Finding, Plan, Remedy, Report, Snapshot, Step, UserError
@@ -60,6 +62,7 @@ __all__ = [
     "Report",
     "Result",
     "RuleResult",
+    "SmokeResult",
     "Snapshot",
     "Step",
     "UserError",
@@ -74,12 +77,13 @@ __all__ = [
     "plan",
     "require",
     "rule",
+    "smoke",
     "snapshot",
 ]
 
 
 # they may read this machine
-_ASKING = ("check", "diff", "doctor", "explain", "fix", "plan", "require", "snapshot")
+_ASKING = ("check", "diff", "doctor", "explain", "fix", "plan", "require", "smoke", "snapshot")
 
 
 class _Package(ModuleType):

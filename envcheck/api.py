@@ -34,14 +34,12 @@ from envcheck.model import (
     UNDETERMINED,
     UNSETTLED,
     CodecError,
-    Fact,
     Facts,
     Finding,
     ImportTest,
     Known,
     Outcome,
     Plan,
-    PythonFacts,
     Remedy,  # noqa: F401 - the package hands it out
     Report,
     Snapshot,
@@ -54,6 +52,7 @@ from envcheck.model import (
     mark_uncollected,
     replace,
 )
+from envcheck.proof.imports import can_import, explain_import, prove_imports, with_imports
 
 if TYPE_CHECKING:
     from datetime import date
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         TablesFound,
     )
     from envcheck.rules.newest_release import NewestRelease
+    from envcheck.smoke.session import Session
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Requirements: TypeAlias = "str | Sequence[str]"  # PEP 508, without URL: "torch>=2.4"
@@ -589,6 +589,66 @@ class FixResult(DoctorResult):
         return plan.render_fix_json(fixed, self.snapshot)
 
 
+@dataclass
+class SmokeResult(Result):
+    """The answer of `smoke`: what each framework computed on each device."""
+
+    session: Session
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: compatible where all that was asked for computed right."""
+        from envcheck.smoke.findings import verdict_of
+
+        return verdict_of(self.session)
+
+    @property
+    def cause(self) -> Finding | None:
+        """What explains the first failure; None where nothing failed."""
+        return next(iter(self.session.findings), None)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to type, in order, quoted for the shell of the machine."""
+        return _type_steps(self.session.steps, self.session.system)
+
+    def document(self, *, verbose: bool = False, quiet: bool = False) -> Document:
+        """Return what every format but JSON writes."""
+        from envcheck.render.smoke import describe_session
+
+        return describe_session(self.session, verbose=verbose, quiet=quiet)
+
+    def to_json(self) -> str:
+        """Return the JSON document."""
+        from envcheck.render.smoke import render_smoke_json
+
+        return render_smoke_json(self.session)
+
+
+def smoke(
+    *,
+    python: Path = "",
+    env: Path = "",
+    frameworks: Sequence[str] = (),
+    gpus: Sequence[str] = (),
+    level: Literal["quick", "full", "bench"] = "quick",
+    expect: Expectation = "auto",
+    timeout: float | None = None,
+    memory: float | None = None,
+) -> SmokeResult:
+    """Compute on each GPU and the CPU, each in its own process, and check where and how right.
+
+    `gpus` are numbers of nvidia-smi or UUIDs; `timeout` is in seconds and `memory` in GiB, for each
+    process. The other arguments are those of `doctor`.
+    """
+    from envcheck.proof.smoke import SmokeRequest, Watch, run_session
+
+    named = (_list_texts(frameworks), _list_texts(gpus))
+    asked = SmokeRequest(os.fspath(python), os.fspath(env), *named, level, expect, timeout, memory)
+    asks = is_about_this_python()
+    return SmokeResult(run_session(asked, lambda path: snapshot(python=path), Watch(), asks=asks))
+
+
 def gpus(*, timeout: float = 10.0) -> GpusResult:
     """Read the GPUs, their memory and the processes that hold it, within `timeout` seconds."""
     from envcheck.gpus.reading import Question, read_listing
@@ -701,13 +761,13 @@ def doctor(
     if prove is False and not snapshot:
         machine = with_imports(machine, Unknown("denied", "--no-import, or a setting"))
     found = judged.judge(machine, inspected, only=frozenset(only), is_here=not snapshot)
-    if prove and not snapshot and not found.report.asked and _can_import(machine.facts.python):
+    if prove and not snapshot and not found.report.asked and can_import(machine.facts.python):
 
         def hear(name: str, done: int, total: int) -> None:
             if on_import is not None:
                 on_import(count(found), name, done, total)
 
-        machine = _prove(machine, import_timeout, hear)
+        machine = prove_imports(machine, import_timeout, hear)
         found = judged.judge(machine, inspected, only=frozenset(only))
     return DoctorResult(count(found), machine)
 
@@ -750,8 +810,8 @@ def require(
     config = Config(asked, expect, driver, compute_capability, min_memory=_read_memory(memory))
     gate = make_gate(config, "envcheck.require", load_matrix(matrix))
     machine = _with_loaded(read_machine("", "", starts_programs=False))
-    if prove and _can_import(machine.facts.python):
-        machine = _prove(machine, 20.0, lambda *_: None)
+    if prove and can_import(machine.facts.python):
+        machine = prove_imports(machine, 20.0, lambda *_: None)
     report = make_doctor(gate=gate).judge(machine, _inspected()).report
     if report.fix_command:
         prefix = machine.facts.python.prefix.value or sys.prefix
@@ -1143,57 +1203,11 @@ def make_doctor(
     """Return what judges environments: as `doctor` does, or by a project's gate as `check`."""
     if gate is None:
         target, used = _make_target(expect, requirements), load_matrix(matrix)
-        return Doctor(used, target, read_machine, prove=_prove, explain=_explain_import)
+        return Doctor(used, target, read_machine, prove=prove_imports, explain=explain_import)
     target = rules.Target(gate.config.expect, gate.config.requires)
-    return Doctor(gate.matrix, target, read_machine, gate.judge, gate.path, _prove, _explain_import)
-
-
-def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snapshot:
-    """Return a machine with what its imports showed."""
-    facts = replace(machine.facts, python=replace(machine.facts.python, imports=tests))
-    proven: Snapshot = replace(machine, facts=facts)
-    return proven
-
-
-def _can_import(python: PythonFacts) -> bool:
-    """Return whether an environment holds a framework, or the files of one.
-
-    Else its proof costs time for nothing.
-    """
-    return bool(python.frameworks.value) or any(
-        each.kind == "unowned" for each in python.install_leftovers.value or ()
+    return Doctor(
+        gate.matrix, target, read_machine, gate.judge, gate.path, prove_imports, explain_import
     )
-
-
-def _prove(machine: Snapshot, seconds: float, watch: Callable[[str, int, int], None]) -> Snapshot:
-    """Add how the real imports of an environment of this machine end, or why none was tried."""
-    from envcheck.host.local import LocalHost  # few commands import
-    from envcheck.model.quoting import quote
-    from envcheck.probes.collection import Redactor
-    from envcheck.probes.imports import collect_imports, find_reason_not_to_import
-
-    python = machine.facts.python
-    reason = find_reason_not_to_import(LocalHost(), python)
-    if reason:
-        return with_imports(machine, Unknown("denied", reason))
-    tests = Redactor.from_environment(os.environ).redact(collect_imports(python, seconds, watch))
-    folders = ("~/", f"{python.prefix.value or '~'}/")  # the environment's own files are facts
-    quoted = [replace(test, printed=quote(test.printed, folders)) for test in tests.value or ()]
-    return with_imports(machine, replace(tests, value=tuple(quoted)) if quoted else tests)
-
-
-def _explain_import(context: rules.Context, printed: str) -> Finding | None:
-    """Find the cause of a failing import in what it printed, with the facts of its environment."""
-    from envcheck.explain.judge import judge_log, list_refuted  # few imports fail
-    from envcheck.explain.scan import scan
-    from envcheck.explain.signatures import load_signatures
-
-    events = scan([("import", [printed.encode()])], load_signatures()).events
-    explained = judge_log(events, context.matrix, context.facts, rules.Target(context.goal))
-    primary = next((item for item in explained.findings if item.primary), None)
-    if primary is None or primary.id in list_refuted(context.facts):
-        return None
-    return primary if any(item.fact == "log" for item in primary.evidence) else None
 
 
 def _read_saved(saved: Saved) -> Snapshot:

@@ -243,7 +243,8 @@ def run_as_shown() -> None:
     from envcheck.probes import collection
 
     snapshot = api.load_snapshot(f"{os.environ['HOME']}/.machine.json")
-    api._prove = lambda machine, *_: machine  # a recorded machine has no environment to import from
+    # a recorded machine has no environment to import from
+    vars(api)["prove_imports"] = lambda machine, *_: machine
     collection.collect = lambda *_, **__: snapshot
     python = snapshot.facts.python  # of the user who types the command there, who may change it
     owned = python.prefix.value if python.kind.value in {"venv", "conda"} else ""

@@ -17,6 +17,7 @@ from envcheck.cli.group import run
 from envcheck.render.json_contracts import render_snapshot
 from tests.api_example import advise
 from tests.hosts.test_hosts import snapshot_of
+from tests.smoke.standin import standin_python
 
 LOG = "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory\n"
 FUNCTIONS = (
@@ -31,6 +32,7 @@ FUNCTIONS = (
     "plan",
     "require",
     "rule",
+    "smoke",
     "snapshot",
 )
 
@@ -236,3 +238,29 @@ def test_gpus_are_listed_as_the_command_lists_them(capsys: pytest.CaptureFixture
     said, listed = json.loads(capsys.readouterr().out), found.to_dict()
     assert (said["verdict"], said["gpus"]) == (listed["verdict"], listed["gpus"])
     assert found.verdict == listed["verdict"]
+
+
+@pytest.mark.needs("linux")
+def test_smoke_computes_as_the_command_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STANDIN_TORCH", "")
+    passed = envcheck.smoke(python=standin_python(), frameworks="torch", expect="cpu")
+    run(
+        ["smoke", "--python", standin_python(), "--framework", "torch", "--expect", "cpu", "--json"]
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert passed.ok
+    assert passed.to_dict()["verdict"] == said["verdict"]
+    ran = [(each["device"], each["outcome"]) for each in passed.to_dict()["runs"]]
+    assert ran == [(each["device"], each["outcome"]) for each in said["runs"]]
+
+
+@pytest.mark.needs("linux")
+def test_a_failed_smoke_test_has_a_cause_and_raises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_TORCH", "import-error")
+    failed = envcheck.smoke(python=standin_python(), expect="cpu")
+    assert failed.cause is not None
+    with pytest.raises(envcheck.EnvironmentProblem) as raised:
+        failed.raise_for_verdict()
+    assert raised.value.cause == failed.cause

@@ -77,15 +77,16 @@ def doctor(
     tested, failed = None, False
     if smoke:
         # with what it needs 20 ms, and few ask for it
-        from envcheck.cli.smoke import SmokeOptions, run_session
-        from envcheck.cli.smoke_causes import merge_session
+        from envcheck.cli.smoke import SmokeProgress, run_here
+        from envcheck.proof.causes import merge_session
+        from envcheck.proof.smoke import SmokeRequest
         from envcheck.render.smoke import smoke_document
 
         expect = asked["expect"]
-        wanted = SmokeOptions(asked["python"], asked["env"], expect=expect, quiet=printing.quiet)
+        wanted = SmokeRequest(asked["python"], asked["env"], expect=expect)
         target = Target(expect, asked["requirements"])
         context = Context(found.snapshot.facts, api.load_matrix(asked["matrix"]), target)
-        session = run_session(wanted, context=context)
+        session = run_here(wanted, SmokeProgress(quiet=printing.quiet), context)
         report, tested = merge_session(report, session), smoke_document(session)
         failed = tested["verdict"] == INCOMPATIBLE
     print_report(report, found.snapshot, printing, ReportSubject(no_snapshot, smoke=tested))

@@ -24,7 +24,7 @@ from envcheck.cli.installation import (
     output_options,
     report_unsettled,
 )
-from envcheck.cli.smoke import SmokeOptions, run_session
+from envcheck.cli.smoke import SmokeProgress, run_here
 from envcheck.diagnosis.doctor import Doctor
 from envcheck.host.file_changes import measure_tree
 from envcheck.host.local import LocalHost
@@ -59,6 +59,7 @@ from envcheck.model.text import shorten
 from envcheck.plan.build import verdict_on
 from envcheck.plan.requests import DRIVER, ENGINES, check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
+from envcheck.proof.smoke import SmokeRequest
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
 from envcheck.smoke.findings import headline_of, verdict_of
 
@@ -128,8 +129,9 @@ def _install(
     tested: list[str] = []
 
     def run_smoke_test(folder: str, frameworks: tuple[str, ...], goal: str) -> str:
-        session = run_session(
-            SmokeOptions(env=folder, frameworks=frameworks, expect=goal, quiet=output.quiet)
+        session = run_here(
+            SmokeRequest(env=folder, frameworks=frameworks, expect=goal),
+            SmokeProgress(quiet=output.quiet),
         )
         if verdict_of(session) == COMPATIBLE:
             tested.append(headline_of(session))

@@ -12,7 +12,6 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     Report,
-    Step,
     inert,
     replace,
 )
@@ -80,14 +79,10 @@ _ERROR_LINES = 5  # of what a framework or its log says
 
 def describe_session(session: Session, *, verbose: bool = False, quiet: bool = False) -> Document:
     """Describe a session; `quiet` leaves the verdict and its causes, `verbose` adds every check."""
-    steps = tuple(
-        Step("", action, (item.id,))
-        for item in session.findings
-        if item.fix
-        for action in item.fix.actions
-    )
     verdict = verdict_of(session)
-    report = Report(verdict, "", "", session.findings, (), system=session.system, steps=steps)
+    report = Report(
+        verdict, "", "", session.findings, (), system=session.system, steps=session.steps
+    )
     # What failed stands above: of the findings their causes and fixes, each fix once.
     found = {
         (item.id, item.fix): item if verbose else replace(item, evidence=())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envcheck.frameworks import Framework, framework, framework_names, framework_of
-from envcheck.model import Distribution, Finding, dataclass
+from envcheck.model import Distribution, Finding, Step, dataclass
 from envcheck.smoke.devices import Device, LeftOut
 from envcheck.smoke.events import (
     BAD_OUTCOMES,
@@ -101,6 +101,15 @@ class Session:
     frameworks: tuple[str, ...] = ()  # what was to be tested, in words
     system: str = ""  # on which it ran, and what is to be typed is typed: linux, windows, darwin
     findings: tuple[Finding, ...] = ()  # what failed, with its remedies
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return what the remedies of its findings take, in order."""
+        steps = []
+        for item in self.findings:
+            actions = item.fix.actions if item.fix else ()
+            steps += [Step("", action, (item.id,)) for action in actions]
+        return tuple(steps)
 
 
 def worst(results: tuple[Result, ...]) -> str:

@@ -17,10 +17,10 @@ import fastjsonschema
 import pytest
 
 import envcheck as envcheck_package
-from envcheck.cli.smoke_causes import CauseFinder
 from envcheck.host.system import has_avx
 from envcheck.matrix import load_matrix
 from envcheck.model import Facts, Finding
+from envcheck.proof.causes import CauseFinder
 from envcheck.rules import Context
 from envcheck.smoke.events import Result
 from envcheck.smoke.findings import with_findings
@@ -256,7 +256,8 @@ def test_every_step_is_told_to_who_watches(
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     done: list[str] = []
-    progress = SmokeProgress(1, lambda: done.append("once"), quiet=False)
+    progress = SmokeProgress(lambda: done.append("once"))
+    progress.counts(1)
     run(heard=[], begins=progress.begins)
     progress.close()
     assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 (" in capsys.readouterr().err

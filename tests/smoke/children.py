@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import envcheck.smoke
+import envcheck
 
 if TYPE_CHECKING:
     from start import Report
 
-CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
+CHILDREN = Path(envcheck.__file__).parent / "smoke" / "children"
 
 
 def import_child(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck import smoke
+import envcheck
 from envcheck.host.limits import LimitedRun, Limits
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
 from envcheck.smoke import runner
@@ -122,7 +122,7 @@ FATAL_LINES = (
 
 @pytest.mark.parametrize("fatal", FATAL_LINES)
 def test_a_crash_quotes_the_line_with_which_the_framework_gave_up(fatal: str) -> None:
-    ours = str(Path(smoke.__file__).parent / "children")
+    ours = str(Path(envcheck.__file__).parent / "smoke" / "children")
     words = last_log_lines(CHECK_FAILED.format(fatal=fatal, ours=ours)).splitlines()
     assert words[0] == fatal
     assert [line.rpartition(" in ")[2] for line in words[-2:]] == [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import envcheck.smoke
+import envcheck
 from envcheck.frameworks import identities
 from envcheck.host.limits import Limits
 from envcheck.host.system import has_avx
@@ -24,7 +24,7 @@ from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python
 from tests.smoke.standin import GPUS, ON_CPU, TORCH, UUIDS, on_gpus, run
 
-CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
+CHILDREN = Path(envcheck.__file__).parent / "smoke" / "children"
 pytestmark = pytest.mark.needs("linux")
 
 

@@ -12,7 +12,6 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.cli.smoke_causes import CauseFinder, merge_session
 from envcheck.diagnosis import diagnose
 from envcheck.matrix import load_matrix
 from envcheck.model import (
@@ -27,6 +26,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.hardware import StopUsingGpu
+from envcheck.proof.causes import CauseFinder, merge_session
 from envcheck.render.formats import render
 from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
 from envcheck.render.text import print_document

@@ -5,10 +5,8 @@ What its words, its log and the machine's facts point to, and what to do about i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from envcheck.cli import common
-from envcheck.cli.common import UserError
 from envcheck.diagnosis import with_steps
 from envcheck.explain.judge import judge_log, list_refuted
 from envcheck.explain.scan import scan
@@ -25,7 +23,9 @@ from envcheck.model import (
     HostFacts,
     Known,
     Report,
+    Snapshot,
     Source,
+    UserError,
     replace,
 )
 from envcheck.remedies import with_remedy
@@ -38,10 +38,10 @@ from envcheck.smoke.session import Session
 _OF_A_GPU = ("hardware", "driver")  # layers that a computation on the CPU does without
 
 
-def read_context(python: str, expect: str, system: str) -> Context:
+def read_context(read: Callable[[str], Snapshot], python: str, expect: str, system: str) -> Context:
     """Collect the facts of this machine with the tested Python; only its system if that fails."""
     try:
-        facts = common.live_snapshot(python, "").facts
+        facts = read(python).facts
     except UserError:
         facts = Facts(host=HostFacts(os=Known(system, Source("command", "envcheck smoke"))))
     return Context(facts, load_matrix(None), Target(expect))
