@@ -78,6 +78,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--containers": ("docker",),
     "--constraint": ("{files}/requirements.txt",),
     "--csv": ("usage.csv",),
+    "--download": ("wheels",),
     "--dockerfile": tuple(
         f"{{files}}/{name}"
         for name in (
@@ -130,6 +131,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--write-baseline": ("baseline.toml",),
     "--with": ("torchvision",),
     "install --with": ("keras",),
+    "install --from": ("{files}/wheels",),
     "install --lock": ("{files}/pylock.toml",),
     "install --python": ("3.11",),
     "matrix query --python": ("3.11",),

@@ -26,6 +26,7 @@ from envcheck.host.documents import table_in
 from envcheck.host.paths import fold_home
 from envcheck.model import (
     COMPATIBLE,
+    CONDA,
     INCOMPATIBLE,
     PASSED,
     PLANNED,
@@ -49,6 +50,7 @@ from envcheck.model import (
     UserError,
     dataclass,
     decode,
+    encode,
     mark_uncollected,
     replace,
 )
@@ -67,6 +69,8 @@ if TYPE_CHECKING:
     from envcheck.install.fix import Fix
     from envcheck.matrix import Matrix
     from envcheck.plan.project import ProjectLines
+    from envcheck.plan.requests import PlanOptions
+    from envcheck.plan.wheelhouse import Wheelhouse
     from envcheck.render.document import Document
     from envcheck.rules.matrix_question import (
         Answer,
@@ -427,20 +431,47 @@ class PlanResult(Result):
         uv resolves it. Raises NotLockedError where it does not.
         """
         from envcheck.plan.uv_project import lock
-        from envcheck.plan.verify import UnreachableError, UnresolvableError
 
-        try:
+        with _resolving("--lock", "not locked"):
             return lock(self.plan, os.environ, seconds)
-        except ValueError as error:
-            raise UserError(f"--lock: {error}") from None
-        except UnresolvableError as error:
-            raise NotLockedError(f"not locked: {error}", INCOMPATIBLE) from None
-        except UnreachableError as error:
-            raise NotLockedError(f"not locked: {error}", UNDETERMINED) from None
+
+    def download(
+        self, folder: Path, seconds: float = 300.0, heard: Callable[[str], None] = str
+    ) -> Wheelhouse:
+        """Fill a folder with the wheels of the plan, for a machine without a network.
+
+        uv resolves them for `seconds`, pip downloads them, and `heard` gets each line that it
+        prints. `install --from` installs from it. Raises NotLockedError where that fails.
+        """
+        import pathlib
+
+        from envcheck.host.file_changes import write_atomically
+        from envcheck.plan.wheelhouse import MANIFEST, download
+
+        place = pathlib.Path(folder)
+        with _resolving("--download", "not downloaded"):
+            made = download(self.plan, place, os.environ, seconds, heard)
+        write_atomically(place / MANIFEST, json.dumps(encode(made), indent=1) + "\n")
+        return made
+
+
+@contextmanager
+def _resolving(option: str, failed: str) -> Iterator[None]:
+    """Name the option where a plan cannot be resolved into a file."""
+    from envcheck.plan.verify import UnreachableError, UnresolvableError
+
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from None
+    except UnresolvableError as error:
+        raise NotLockedError(f"{failed}: {error}", INCOMPATIBLE) from None
+    except UnreachableError as error:
+        raise NotLockedError(f"{failed}: {error}", UNDETERMINED) from None
 
 
 class NotLockedError(UserError):
-    """A plan that uv does not lock; `verdict` is undetermined where no index answered."""
+    """A plan that is not resolved or downloaded; `verdict`: undetermined without an answer."""
 
     def __init__(self, message: str, verdict: str) -> None:
         """Take the reason."""
@@ -979,6 +1010,7 @@ def plan(
     verify: bool | Literal["wheels"] = False,
     verify_timeout: float = 300,
     torch_index: str = "",
+    upgrade: bool = False,
     matrix: Path | None = None,
 ) -> PlanResult:
     """Plan the exact commands that install releases on this machine, and say why no newer release.
@@ -992,35 +1024,73 @@ def plan(
     `container` plans for an image. `verify` resolves the plan on the package index for at most
     `verify_timeout` seconds, and pins the result. "wheels" does the same but asks no channel of
     conda, and an index that does not answer leaves the verdict as it is. Without it, no network is
-    asked. `torch_index` is a mirror of PyTorch's own index. Nothing is installed.
+    asked. `torch_index` is a mirror of PyTorch's own index. `upgrade` plans for what the
+    environment `env` holds (.venv): the newest releases that work there. Nothing is installed.
     """
     from envcheck.plan.build import use_mirror
-    from envcheck.plan.planner import for_this_machine, make_resolver, plan_project, typed_here
+    from envcheck.plan.planner import (
+        for_this_machine,
+        in_place,
+        make_resolver,
+        plan_project,
+        typed_here,
+    )
     from envcheck.plan.requests import PlanOptions
     from envcheck.rules.described_machine import Description
 
     _check_installer(installer)
     finish = partial(use_mirror, mirror=check_mirror(torch_index))
     here = not platform and not snapshot and not container
+    if upgrade and (python or not here):
+        raise UserError("--upgrade is of an environment here: describe no other machine.")
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
     goal = _make_target(expect).expect
     options = PlanOptions(
-        goal, installer, os.fspath(env), container, said, repeat_options=_list_typed(given)
+        goal,
+        installer,
+        os.fspath(env),
+        container,
+        said,
+        repeat_options=_list_typed(given),
+        upgrade=upgrade,
     )
     if here:
         options = for_this_machine(options, os.environ)
-    machine = _read_saved(snapshot).facts if snapshot else _read_for_plan
+    machine: Any = _read_saved(snapshot).facts if snapshot else _read_for_plan
+    installed: Facts | None = None
+    if upgrade:
+        options = _with_environment(options)
+        machine = installed = read_machine("", options.folder).facts
     texts = (*_flatten(requirements), *_list_texts(with_requirements))
     asked, project = read_project(texts, requirement_files, constraint_files, extras, groups)
     if not asked and project is None:
         raise UserError("name what to plan, such as plan('torch').")
-    resolver = make_resolver(verify, verify_timeout, finish)
+    resolver = make_resolver(verify, verify_timeout, finish, keeps=upgrade)
     with _blamed_on(matrix):
-        loaded = load_matrix(matrix)
-        made = plan_project(project, asked, options, loaded, machine, resolver=resolver).plan
+        made = plan_project(
+            project,
+            asked,
+            options,
+            load_matrix(matrix),
+            machine,
+            resolver=resolver,
+            installed=installed,
+        ).plan
     words = (*asked, *project.words) if project else ()
-    return _judge_plan(finish(typed_here(made, installer, words) if here else made), verify)
+    if upgrade:
+        made = in_place(made)
+    elif here:
+        made = typed_here(made, installer, words)
+    return _judge_plan(finish(made), verify)
+
+
+def _with_environment(options: PlanOptions) -> PlanOptions:
+    """Name the environment to upgrade, and conda where it is one of conda."""
+    folder = options.folder or ".venv"
+    is_condas = os.path.isdir(os.path.join(folder, "conda-meta"))  # noqa: PTH112, PTH118 - pathlib is slow to import
+    installer = options.installer or (CONDA if is_condas else "")
+    return replace(options, folder=folder, installer=installer)
 
 
 def plan_driver(
@@ -1245,6 +1315,16 @@ def read_lock(file: Path) -> ProjectLines:
         raise UserError(f"{path} locks no packages.")
     lines = tuple((line.text, line.location) for line in found.requirements)
     return ProjectLines(("--lock", path), lines, lock=path)
+
+
+def read_wheelhouse(folder: Path) -> ProjectLines:
+    """Read a folder that `plan --download` made: what it pins is judged before it is installed."""
+    from envcheck.plan.wheelhouse import MANIFEST, PINS, read_manifest
+
+    path = os.path.join(os.fspath(folder), "")  # noqa: PTH118 - pathlib is slow to import
+    made = read_manifest(os.fspath(folder), _load_json(path + MANIFEST))
+    _, project = read_project((), (path + PINS,))
+    return replace(project, words=("--from", path), lock=path + PINS, made_for=made)
 
 
 _FOLDER = r"\.{0,2}[/\\]|\.{1,2}(\[|$)"  # ., ./server, ../server[gpu], /srv/app
@@ -1481,5 +1561,5 @@ def _load_json(path: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise UserError(f"{path} is not a snapshot: it holds no JSON object.")
+        raise UserError(f"{path} holds no JSON object.")
     return document

@@ -332,18 +332,20 @@ class InstallPackages(Action):
 
 @dataclass
 class InstallLock(Action):
-    """Install what a pylock.toml (PEP 751) pins, each file by its hash."""
+    """Install what a pylock.toml (PEP 751) or pins with hashes name, each file by its hash."""
 
     file: str
     python: str
     installer: str = PIP
+    options: tuple[str, ...] = ()  # of pip: --no-index --find-links DIR
     program: str = ""  # uv under the name it has here
     purpose: str = ""
 
     lasting = KEPT_BY_INSTALL
 
     def command(self, system: str = "") -> tuple[str, ...]:
-        return (*_pip_words(self, "install", system), "-r", self.file)
+        hashed = () if self.file.endswith(".toml") else ("--require-hashes",)
+        return (*_pip_words(self, "install", system), *self.options, *hashed, "-r", self.file)
 
     def check(self, system: str = "") -> Trace:
         return Trace(_pip_words(self, "check", system))
@@ -437,9 +439,10 @@ class UpgradePip(Action):
     python: str
     requirement: str = "pip"
     purpose: str = ""
+    options: tuple[str, ...] = ()  # --no-index --find-links DIR
 
     lasting = KEPT_BY_INSTALL
-    typed = ("{python}", "-m", "pip", "install", "--upgrade", "{requirement}")
+    typed = ("{python}", "-m", "pip", "install", "--upgrade", "{options}", "{requirement}")
     checked_by = ("{python}", "-m", "pip", "--version")
 
 

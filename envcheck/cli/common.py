@@ -208,6 +208,12 @@ def with_requirements(command: F) -> F:
     return argument(whole)
 
 
+def upgrade(command: F) -> F:
+    """Add --upgrade: an environment that is there moves to the newest releases."""
+    words = "Replace what works in the environment by the newest release that works here."
+    return click.option("-U", "--upgrade", is_flag=True, help=words)(command)
+
+
 def names_requirements(asked: Mapping[str, Any]) -> bool:
     """Return whether the options of `with_requirements` name anything to plan."""
     return bool(asked["requirements"] or asked["requirement_files"])

@@ -57,6 +57,7 @@ from envcheck.model import (
 )
 from envcheck.model.text import shorten
 from envcheck.plan.build import verdict_on
+from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import DRIVER, ENGINES, check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
 from envcheck.proof.smoke import SmokeRequest
@@ -275,6 +276,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 @click.command(epilog=EXAMPLE)
 @common.with_requirements
+@common.upgrade
 @click.option(
     "--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv]."
 )
@@ -317,6 +319,13 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--remove-other-driver", is_flag=True, help="With driver: also remove packages.")
 @click.option("--blacklist-nouveau", is_flag=True, help="With driver: also keep nouveau out.")
 @click.option("--lock", metavar="FILE", default="", help="Install this pylock.toml, once judged.")
+@click.option(
+    "--from",
+    "wheelhouse",
+    metavar="DIR",
+    default="",
+    help="Install what `plan --download DIR` brought, without a network.",
+)
 @click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @common.torch_index
 @common.verification
@@ -326,6 +335,7 @@ def install(
     output: OutputOptions,
     rollback: str | None,
     lock: str,
+    wheelhouse: str,
     matrix: str | None,
     driver: str,
     served: tuple[str, ...],
@@ -347,7 +357,8 @@ def install(
     if asked["requirements"] == (DRIVER,):
         from envcheck.cli.install_driver import DriverOptions, install_driver
 
-        if folder or lock or rollback or removes_kept or smoke:
+        named = (folder, lock, wheelhouse, rollback, removes_kept, smoke, asked["upgrade"])
+        if any(named):
             raise UserError("`install driver` changes no environment: leave out options of one.")
         options = DriverOptions(
             driver, served, containers or "", asked["system"], resumes, consents, matrix
@@ -359,10 +370,11 @@ def install(
             " `envcheck install driver`."
         )
     folder = expand_home(folder)
-    if common.names_requirements(asked) + bool(lock) + bool(rollback) + resumes + removes_kept != 1:
+    named = (common.names_requirements(asked), lock, wheelhouse, rollback, resumes, removes_kept)
+    if sum(map(bool, named)) != 1:
         raise UserError(
-            "name what to install, such as tensorflow, or use --lock, --rollback, --resume or"
-            " --remove-kept: one of them."
+            "name what to install, such as tensorflow, or use --lock, --from, --rollback, --resume"
+            " or --remove-kept: one of them."
         )
     if removes_kept:
         return forget_kept(folder, output)
@@ -370,10 +382,23 @@ def install(
         return roll_back(folder, rollback, output)
     if resumes:
         return resume_installation(folder, output)
-    named = ("requirements", "requirement_files", "constraint_files", "extras", "groups")
-    requirements, project = api.read_project(*(asked.pop(name) for name in named))
-    project = api.read_lock(lock) if lock else project
+    names = ("requirements", "requirement_files", "constraint_files", "extras", "groups")
+    requirements, project = api.read_project(*(asked.pop(name) for name in names))
+    if lock:
+        project = api.read_lock(lock)
+    if wheelhouse:
+        project = api.read_wheelhouse(wheelhouse)
+        asked = _for_its_machine(asked, project)
     request = InstallRequest(
         requirements, folder=folder, installer=installer or "", project=project, **asked
     )
     return run_installation(request, output, matrix, smoke=smoke)
+
+
+def _for_its_machine(asked: dict[str, Any], project: ProjectLines) -> dict[str, Any]:
+    """Ask for the Python and the goal that a wheelhouse was made for, where nothing else is."""
+    made = project.made_for
+    if made is None:
+        return asked
+    goal = made.goal if asked["expect"] == "auto" else asked["expect"]
+    return {**asked, "python": asked["python"] or made.python, "expect": goal}

@@ -24,6 +24,7 @@ EXAMPLE = (
 
 @click.command(epilog=EXAMPLE)
 @common.with_requirements
+@common.upgrade
 @click.option(
     "--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded)."
 )
@@ -61,6 +62,13 @@ EXAMPLE = (
 @click.option(
     "--lock", metavar="FILE", default="", help="Also write the plan with its hashes: pylock.toml."
 )
+@click.option(
+    "--download",
+    "wheelhouse",
+    metavar="DIR",
+    default="",
+    help="Also fill DIR for `install --from DIR` on a machine without a network.",
+)
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index
 def plan(
@@ -69,6 +77,7 @@ def plan(
     installer: Any,
     printing: common.Printing,
     lock: str,
+    wheelhouse: str,
     served: tuple[str, ...],
     system: str,
     containers: str | None,
@@ -84,7 +93,8 @@ def plan(
     NVIDIA's driver: the steps that make it work, or bring one that is new enough.
     """
     if requirements == (DRIVER,):
-        _check_for_driver({**asked, "installer": installer, "lock": lock})
+        others = {"installer": installer, "lock": lock, "download": wheelhouse}
+        _check_for_driver({**asked, **others})
         named = ("gpu", "driver", "snapshot", "matrix")
         made = api.plan_driver(
             requirements=served, system=system, platform=platform or "",
@@ -104,14 +114,23 @@ def plan(
     if made.unverified and printing.form not in ("text", "json"):
         click.echo(made.plan.verified, err=True)
     show(made, printing, cpu)
-    verdict = made.verdict
-    if lock and made.plan.releases:
-        verdict = _write_lock(made, lock, asked["verify_timeout"]) or verdict
+    verdict, seconds = made.verdict, max(asked["verify_timeout"], _RESOLVE_SECONDS)
+    try:
+        if lock and made.plan.releases:
+            _write_lock(made, lock, seconds)
+        if wheelhouse and made.plan.releases:
+            _fill(made, wheelhouse, seconds, quiet=printing.quiet)
+    except api.NotLockedError as error:
+        click.echo(f"envcheck: {error}", err=True)
+        verdict = error.verdict
     return OF_VERDICT[verdict]
 
 
+_RESOLVE_SECONDS = 60.0  # at least: who asks for a lock file or for wheels waits for them
+
+
 _NOT_OF_A_DRIVER = (
-    *("python", "glibc", "installer", "env", "lock", "torch_index"),
+    *("python", "glibc", "installer", "env", "lock", "download", "torch_index", "upgrade"),
     *("requirement_files", "constraint_files", "extras", "groups"),
 )
 
@@ -132,21 +151,23 @@ def _check_lock(path: str) -> None:
         )
 
 
-def _write_lock(made: api.PlanResult, path: str, seconds: float) -> str:
-    """Write the lock file; return the verdict on a plan that is not locked, or ""."""
-    try:
-        text = made.lock(max(seconds, _LOCK_SECONDS))
-    except api.NotLockedError as error:
-        click.echo(f"envcheck: {error}", err=True)
-        return error.verdict
+def _write_lock(made: api.PlanResult, path: str, seconds: float) -> None:
+    text = made.lock(seconds)
     common.write_file(path, text)
     count = text.count("[[packages]]")
     install = type_here("envcheck", "install", "--lock", path)
     click.echo(f"{path}: {count} packages with hashes. {install}", err=True)
-    return ""
 
 
-_LOCK_SECONDS = 60.0  # at least: who asks for a lock file waits for it
+def _fill(made: api.PlanResult, folder: str, seconds: float, *, quiet: bool) -> None:
+    line = common.ProgressLine(quiet=quiet)
+    try:
+        found = made.download(folder, seconds, lambda text: line.show(text.strip()))
+    finally:
+        line.close()
+    held = f"{len(found.wheels)} wheels with hashes, {found.size / (1 << 20):,.0f} MiB"
+    install = type_here("envcheck", "install", "--from", folder)
+    click.echo(f"{folder}: {held}. On the machine: {install}", err=True)
 
 
 def _plan_for_cpu(made: api.PlanResult, asked: dict[str, Any]) -> api.PlanResult | None:
@@ -154,7 +175,8 @@ def _plan_for_cpu(made: api.PlanResult, asked: dict[str, Any]) -> api.PlanResult
     if made.plan.goal != "gpu" or not made.plan.releases:
         return None
     files = ("requirement_files", "constraint_files", "extras", "groups")
-    changed = {**asked, **dict.fromkeys(files, ()), "expect": "cpu", "verify": False}
+    given = {**asked, **dict.fromkeys(files, ())}
+    changed = {**given, "expect": "cpu", "verify": False, "upgrade": False}
     return api.plan(*made.cpu_requirements, **changed)
 
 

@@ -48,7 +48,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.build import InstalledFramework, verdict_on
-from envcheck.plan.planner import make_resolver, plan_project
+from envcheck.plan.planner import in_place, make_resolver, plan_project
 from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import interpreter
@@ -73,6 +73,7 @@ class InstallRequest:
     verify_timeout: float = 300.0
     system: bool = False  # the steps that change the machine may run, too
     project: ProjectLines | None = None  # what files ask for besides
+    upgrade: bool = False  # what works is replaced by the newest release that works
 
 
 @dataclass
@@ -120,7 +121,12 @@ class _Planner:
             installer = CONDA
         said = Description(python="" if facts is not None else asked.python)
         options = PlanOptions(
-            asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL
+            asked.expect,
+            installer,
+            asked.folder,
+            description=said,
+            upgrade=asked.upgrade,
+            shells=EVERY_SHELL,
         )
         finish = partial(with_reachable_indexes, mirror=asked.torch_index)
         resolver = make_resolver(
@@ -137,7 +143,7 @@ class _Planner:
             choose_installer=None if installer else _prefer_uv,
         )
         plan = update.plan if resolver else finish(update.plan)
-        if not plan.releases or plan.blocked_by:
+        if update.is_satisfied or not plan.releases or plan.blocked_by:
             return InstallPlan(plan, facts, update.unchanged, update.is_satisfied)
         without_index = self.plan_without_index(plan)
         return without_index or InstallPlan(
@@ -279,11 +285,9 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
     ]
     if by_hand:
         raise UserError(_describe_manual_steps(by_hand, plan.system, system=may))
-    steps = [
-        step
-        for each in _stop_at_restart(plan.steps, plan.system)
-        for step in _fit_step(each, made, here)
-    ]
+    if here.exists:
+        plan = in_place(plan)
+    steps = [_fit_step(step, here) for step in _stop_at_restart(plan.steps, plan.system)]
     if here.exists and not here.has_pip and made.installer == PIP:
         bring = AddPip(interpreter(made))
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
@@ -314,21 +318,15 @@ def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> s
     return f"the machine itself needs something first: {told}. {hint}"
 
 
-def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, ...]:
+def _fit_step(step: Step, here: Surroundings) -> Step:
     action = step.action
     if step.scope == SYSTEM:
-        return (replace(step, action=action.unattended()),)
+        return replace(step, action=action.unattended())
     if not isinstance(action, CreateEnvironment):
-        return (step,)
-    if not here.exists:
-        # A plan writes the home folder as ~, which only a shell expands.
-        starter = here.python or tuple(map(os.path.expanduser, action.starter))
-        return (replace(step, action=replace(action, starter=starter)),)
-    if made.installer != CONDA:
-        return ()
-    return (
-        replace(step, action=action.into_existing("Bring conda's packages into the environment.")),
-    )
+        return step
+    # A plan writes the home folder as ~, which only a shell expands.
+    starter = here.python or tuple(map(os.path.expanduser, action.starter))
+    return replace(step, action=replace(action, starter=starter))
 
 
 def _with_local_programs(step: Step, here: Surroundings) -> Step:

@@ -85,7 +85,8 @@ class Environment:
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
     # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
     solved: Tuple[str, ...] = ()
-    lock: str = ""  # the pylock.toml that it is installed from, in place of `sets`
+    # the pylock.toml, or the pins of a wheelhouse, that it is installed from in place of `sets`
+    lock: str = ""
 
 
 @dataclass

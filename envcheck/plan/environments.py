@@ -312,7 +312,8 @@ def _group_requirements(
     built = (item for source in sources.values() for item in _source_sets(source, built_for, own))
     sets = [*(item for item in given if item.requirements), *built]
     bounds = tuple(part for name in options.constraints for part in ("-c", name))
-    return tuple(replace(item, options=(*item.options, *bounds)) for item in sets)
+    more = (*bounds, *(("--upgrade",) if options.upgrade else ()))
+    return tuple(replace(item, options=(*item.options, *more)) for item in sets)
 
 
 def _with_files(given: RequirementSet, sources: Mapping[str, SourceInstall]) -> RequirementSet:

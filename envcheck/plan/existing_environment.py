@@ -417,11 +417,12 @@ def plan_update(
     context = Context(facts, matrix, Target(goal))
     empty_context = Context(empty, matrix, Target(goal))
     present = installed_frameworks(context, Judge(empty_context))
-    satisfied = tuple(
+    fitting = tuple(
         item
         for item in present
         if not item.error and any(satisfies(context, item, one) for one in requests)
     )
+    satisfied = () if options.upgrade else fitting
     names = {request.framework for request in requests}
     others = tuple(item for item in present if item.framework not in names)
     renamed = tuple(_keep_installed_name(context, one, present, options) for one in requests)
@@ -433,7 +434,28 @@ def plan_update(
     _check_others_work(context, others, requests, options)
     attempts = dict.fromkeys([(unmet_requests, (*others, *satisfied)), (renamed, others)])
     attempts.pop(((), (*others, *satisfied)), None)  # only packages beside the frameworks lack
-    return _try_updates(context, empty_context, tuple(attempts), options)
+    update = _try_updates(context, empty_context, tuple(attempts), options)
+    is_well = names <= {item.framework for item in fitting}
+    if not (options.upgrade and is_well and _is_newest(context, update.plan, options)):
+        return update
+    newest = " and ".join(item.label for item in fitting)
+    note = f"{newest} is already installed, and no newer release works here."
+    plan = replace(update.plan, notes=(*update.plan.notes, note))
+    return replace(update, plan=plan, unchanged=fitting, is_satisfied=True)
+
+
+def _is_newest(context: Context, plan: Plan, options: PlanOptions) -> bool:
+    """Return whether an environment holds all that a plan would bring to it."""
+    wanted = [
+        text
+        for item in plan.releases
+        for text in (f"{item.distribution}=={item.version}", *item.companions)
+    ]
+    is_open = options.beside or any(item.open_companions for item in plan.releases)
+    mends = (UninstallPackages, ReinstallPackages)
+    removes = any(isinstance(step.action, mends) for step in plan.steps)
+    is_planned = bool(plan.releases) and not is_open and not removes
+    return is_planned and all(_are_installed(context, wanted))
 
 
 def _keep_installed_name(
@@ -447,7 +469,8 @@ def _keep_installed_name(
     if installed is None:
         return request
     keeps_release = (
-        (request.companions or options.beside)
+        not options.upgrade
+        and (request.companions or options.beside)
         and not installed.error
         and satisfies(context, installed, replace(request, companions=()))
     )

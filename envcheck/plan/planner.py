@@ -11,10 +11,20 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from envcheck.actions import shells_of
+from envcheck.actions import CreateEnvironment, shells_of
 from envcheck.host.prerequisites import find_python
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, PIP, Facts, Known, OtherGpu, Plan, RequestError, replace
+from envcheck.model import (
+    CONDA,
+    PIP,
+    Facts,
+    Known,
+    OtherGpu,
+    Plan,
+    RequestError,
+    Step,
+    replace,
+)
 from envcheck.plan.build import EnvironmentUpdate, base_python, build_plan, goal_of
 from envcheck.plan.other_vendors import vendor_plan
 from envcheck.plan.own_index import is_on_own_index, plan_from_own_index
@@ -116,7 +126,7 @@ def plan_requirements(
     if choose_installer:
         installer = choose_installer(make(installer, frozenset()).plan)
     made = make(installer, frozenset())
-    if resolver is None or not made.plan.releases:
+    if resolver is None or not made.plan.releases or made.is_satisfied:
         return made
     return replace(made, plan=resolver.resolve(lambda refused: make(installer, refused).plan))
 
@@ -141,6 +151,9 @@ def plan_project(
     check_description(options.description)
     read = machine if isinstance(machine, Facts) else cast("Read", cache(machine))
     context = Context(_read_machine(read, options, matrix), matrix, Target(options.expect))
+    obstacle = project.made_for.find_obstacle(context) if project.made_for else ""
+    if obstacle:
+        raise RequestError(f"{project.lock} is not for this machine: {obstacle}.")
     found = sort_lines(requirements, project, context)
     planned: tuple[str, ...] | Plan = found.planned
     if not planned:
@@ -250,6 +263,19 @@ def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOp
     if wanted and options.installer != CONDA:
         options = replace(options, find_interpreter=cache(partial(find_python, wanted, environ)))
     return replace(options, shells=shells_of(environ))
+
+
+def in_place(plan: Plan) -> Plan:
+    """Return a plan as it changes an environment that is there, which is not made again."""
+    steps: list[Step] = []
+    for step in plan.steps:
+        action = step.action
+        if not isinstance(action, CreateEnvironment):
+            steps.append(step)
+        elif action.installer == CONDA:
+            bring = action.into_existing("Bring conda's packages into the environment.")
+            steps.append(replace(step, action=bring))
+    return replace(plan, steps=tuple(steps))
 
 
 def typed_here(plan: Plan, installer: str, words: tuple[str, ...] = ()) -> Plan:

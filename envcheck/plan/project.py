@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from envcheck.actions import is_requirement
 from envcheck.frameworks import framework_of, identity
@@ -19,6 +20,9 @@ from envcheck.plan.requests import (
 from envcheck.rules.context import Context
 from envcheck.rules.requirements import marker_holds
 
+if TYPE_CHECKING:
+    from envcheck.plan.wheelhouse import Wheelhouse
+
 
 @dataclass
 class ProjectLines:
@@ -29,7 +33,9 @@ class ProjectLines:
     constraints: tuple[str, ...] = ()  # the files that bound the packages
     bounds: Mapping[str, str] = field(default_factory=dict)  # theirs, by package
     notes: tuple[str, ...] = ()  # what of them is not planned
-    lock: str = ""  # the pylock.toml of which `lines` are, and which is installed as it is
+    # the pylock.toml, or the pins of a wheelhouse, whose `lines` are installed as they are
+    lock: str = ""
+    made_for: Wheelhouse | None = None  # what the folder of these pins states of itself
 
 
 @dataclass

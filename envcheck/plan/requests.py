@@ -246,7 +246,8 @@ class PlanOptions:
     typed: tuple[str, ...] = ()  # words that ask for the same, where files do: -r requirements.txt
     beside: tuple[str, ...] = ()  # what no framework needs, and comes into its environment
     constraints: tuple[str, ...] = ()  # files that bound what is installed
-    lock: str = ""  # the pylock.toml that is installed
+    lock: str = ""  # the pylock.toml, or the pins of a wheelhouse, that are installed
+    upgrade: bool = False  # what works is replaced by the newest release that works, too
     # the other options given, for those commands: --snapshot machine.json
     repeat_options: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1

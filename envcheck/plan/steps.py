@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -131,22 +132,31 @@ def _create(environment: Environment, base: str) -> Step:
 
 def _upgrade_pip(environment: Environment) -> tuple[Step, ...]:
     """Renew pip where the bundled one may be too old for the wheels; uv needs none."""
-    needs_newer = environment.pip_too_old or environment.lock
-    if not needs_newer or environment.installer == UV:
+    is_pylock = environment.lock.endswith(".toml")
+    if not (environment.pip_too_old or is_pylock) or environment.installer == UV:
         return ()
     purpose = f"Upgrade pip: the wheels need pip {environment.pip_too_old} or newer."
-    if environment.lock:
+    if is_pylock:
         purpose = "Upgrade pip: the one that Python brings reads no pylock.toml."
     requirement = plan_data().bundled_pip.last.get(environment.python, "pip")
-    action = UpgradePip(interpreter(environment), requirement, purpose)
+    action = UpgradePip(interpreter(environment), requirement, purpose, _offline(environment))
     return (Step("upgrade-pip", action, environment=environment.folder),)
+
+
+def _offline(environment: Environment) -> tuple[str, ...]:
+    """Return pip's options for pins whose wheels lie beside them: no network is used."""
+    if not environment.lock or environment.lock.endswith(".toml"):
+        return ()
+    return ("--no-index", "--find-links", os.path.dirname(environment.lock))  # noqa: PTH120 - of any system
 
 
 def _list_installs(environment: Environment) -> tuple[Step, ...]:
     if environment.lock:
-        purpose = f"Install what {environment.lock} pins, each file checked by its hash."
+        options = _offline(environment)
+        where = " from its folder, without a network" if options else ""
+        purpose = f"Install what {environment.lock} pins{where}, each file checked by its hash."
         python, installer = interpreter(environment), pip_of(environment)
-        action = InstallLock(environment.lock, python, installer, purpose=purpose)
+        action = InstallLock(environment.lock, python, installer, options, purpose=purpose)
         return (Step("install", action, environment=environment.folder),)
     is_numbered = len(environment.sets) > 1
     return tuple(

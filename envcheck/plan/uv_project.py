@@ -120,27 +120,42 @@ def is_lock_name(path: str) -> bool:
     return re.fullmatch(_NAME, Path(path).name) is not None
 
 
-def lock(plan: Plan, environ: Mapping[str, str], seconds: float) -> str:
-    """Lock a plan for its machine, with hashes; return the text of its pylock.toml.
+def compile_plan(
+    plan: Plan,
+    environ: Mapping[str, str],
+    seconds: float,
+    *options: str,
+    beside: tuple[str, ...] = (),
+) -> str:
+    """Return what uv resolves a plan to, for its machine: pins with hashes, or as `options` ask.
 
-    Raises UnresolvableError, UnreachableError, or ValueError for a plan that it cannot hold.
+    `beside` are requirements that come along. Raises UnresolvableError, UnreachableError, or
+    ValueError for a plan that a project of uv cannot hold.
     """
     made, side = only_environment(plan), _make_side(plan, is_whole=True)
+    requirements = (*side.requirements, *beside)
     project = [
         "[project]",
         'name = "locked"',
         'version = "0"',
         f'requires-python = "=={made.python}.*"',
-        f"dependencies = {json.dumps(side.requirements)}",
+        f"dependencies = {json.dumps(requirements)}",
         *_write_sources([side]),
     ]
-    options = (part for item in made.sets for part in item.options)
-    built = (name for item in made.sets for name in item.source_only)
-    wanted = RequirementSet(
-        side.requirements, source_only=tuple(built), options=tuple(dict.fromkeys(options))
-    )
+    bounds = max((item.options for item in made.sets), key=len, default=())  # all have the same
+    built = tuple(name for item in made.sets for name in item.source_only)
+    wanted = RequirementSet(requirements, source_only=built, options=bounds)
     file = ("pyproject.toml", "\n".join(project) + "\n")
-    text = compile_file(made, wanted, file, environ, seconds, "--format", "pylock.toml")
+    return compile_file(made, wanted, file, environ, seconds, *options)
+
+
+def lock(plan: Plan, environ: Mapping[str, str], seconds: float) -> str:
+    """Lock a plan for its machine, with hashes; return the text of its pylock.toml.
+
+    Raises as `compile_plan` does.
+    """
+    made = only_environment(plan)
+    text = compile_plan(plan, environ, seconds, "--format", "pylock.toml")
     head = re.search(r'^lock-version = "1\.\d+"\n', text, re.MULTILINE)
     if head is None:
         raise UnreachableError("uv printed no pylock.toml: a newer uv does")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from envcheck.model import (
     Distribution,
@@ -56,11 +57,10 @@ def facts_of(name: str, *more: Distribution, without: tuple[str, ...] = ()) -> F
 
 
 def into(
-    facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip"
+    facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip", upgrade: bool = False
 ) -> EnvironmentUpdate:
-    return plan_update(
-        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, "env")
-    )
+    options = PlanOptions(expect, installer, "env", upgrade=upgrade)
+    return plan_update(facts, matrix(), read_requests(texts, matrix()), options)
 
 
 def plan_of(found: EnvironmentUpdate) -> Plan:
@@ -85,6 +85,36 @@ def test_what_is_there_and_well_is_left_alone(asked: str) -> None:
 @pytest.mark.parametrize("asked", ["torch==2.13.0", "torch==2.13.0+cpu", "torch>=2.4"])
 def test_a_label_is_the_same_release(asked: str) -> None:
     assert into(facts_of(TORCH), asked).is_satisfied
+
+
+def test_an_upgrade_brings_the_newest_release_that_works_here() -> None:
+    found = into(facts_of(TENSORFLOW), "tensorflow", upgrade=True)
+    assert not found.is_satisfied
+    (release,) = plan_of(found).releases
+    assert release.distribution == "tensorflow-cpu"  # the name that is there stays
+    assert Version(release.version) > Version("2.15.1")
+    assert "--upgrade" in argv_of(plan_of(found), "install")
+
+
+def test_what_is_the_newest_already_is_left_alone_by_an_upgrade() -> None:
+    (release,) = plan_of(into(facts_of(TORCH), "torch", upgrade=True)).releases
+    assert Version(release.version) > Version("2.13.0")
+    newest = facts_of(TORCH, Distribution("torch", release.version))
+    found = into(newest, "torch", upgrade=True)
+    assert found.is_satisfied
+    assert [item.version for item in found.unchanged] == [release.version]
+    assert "no newer release works here" in " ".join(found.plan.notes)
+    # one that does not work is no reason to stay
+    broken = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.21.0"))
+    assert not into(broken, "tensorflow", upgrade=True).is_satisfied
+
+
+def test_an_upgrade_keeps_within_what_is_asked_for_and_leaves_others_alone() -> None:
+    (release,) = plan_of(into(facts_of(TENSORFLOW), "tensorflow<2.17", upgrade=True)).releases
+    assert release.version.startswith("2.16.")
+    held = Distribution("jax", "0.4.30"), Distribution("jaxlib", "0.4.30")
+    found = into(facts_of(TORCH, *held), "torch", upgrade=True)
+    assert [item.framework for item in found.unchanged] == ["jax"]
 
 
 def test_jax_is_there_by_its_own_name() -> None:

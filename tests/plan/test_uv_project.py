@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +14,12 @@ import pytest
 from envcheck import api
 from envcheck.check.requirement_files import read_toml
 from envcheck.cli.group import run
-from envcheck.model import UserError
+from envcheck.model import Environment, Plan, RequestError, UserError, replace
+from envcheck.plan.planner import plan_project
+from envcheck.plan.requests import PlanOptions
 from envcheck.plan.verify import find_uv
+from envcheck.plan.wheelhouse import list_tags
+from envcheck.rules.described_machine import Description
 from tests.install.wheels import make_wheel, site_packages
 
 TORCH, VISION = "2.14.1", "0.29.2"  # composed wheels of these names and versions
@@ -194,3 +200,116 @@ def test_a_lock_that_uv_does_not_write_changes_the_exit_code_and_writes_nothing(
     assert run_plan("torch", "--torch-index", "http://127.0.0.1:9/whl") == 3
     assert "did not answer" in capsys.readouterr().err
     assert not Path("pylock.toml").exists()
+
+
+def run_offline(*words: str) -> subprocess.CompletedProcess[str]:
+    """Type a command in a network namespace that has no network."""
+    argv = ("unshare", "-rn", sys.executable, "-m", "envcheck", *words)
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+has_namespaces = subprocess.run(["unshare", "-rn", "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces, reason="this machine makes no network namespaces")
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_a_wheelhouse_installs_without_a_network(
+    mirror: str, installer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    options = ("--python", python, "--expect", "cpu", "--torch-index", mirror, "--no-verify")
+    assert run(["plan", f"torch=={TORCH}", *options, "--download", "wheels"]) == 0
+    made = json.loads(Path("wheels/wheelhouse.json").read_text(encoding="utf-8"))
+    assert made["requirements"] == [f"torch=={TORCH}"]
+    assert (made["python"], made["goal"]) == (python, "cpu")
+    names = [wheel["name"] for wheel in made["wheels"]]
+    assert names == ["helper-2.0-py3-none-any.whl", f"torch-{TORCH}+cpu-py3-none-any.whl"]
+    for name in ("simple", "whl", "cache"):
+        shutil.rmtree(name)  # nothing but the folder holds them
+    monkeypatch.setenv("PYTHONPATH", str(Path(api.__file__).parent.parent))
+    monkeypatch.setenv("PATH", f"{Path(find_uv(os.environ)).parent}:{os.environ['PATH']}")
+    ended = run_offline(
+        "install", "--from", "wheels", "--env", "made", "--yes", "--installer", installer
+    )
+    assert ended.returncode == 0, ended.stderr
+    held = {path.name for path in site_packages(Path("made")).glob("*.dist-info")}
+    assert held >= {f"torch-{TORCH}+cpu.dist-info", "helper-2.0.dist-info"}
+    wheel = Path("wheels/helper-2.0-py3-none-any.whl")
+    wheel.write_bytes(wheel.read_bytes() + b"changed")
+    assert run_offline("install", "--from", "wheels", "--env", "other", "--yes").returncode == 4
+    assert not Path("other").exists()
+
+
+def test_a_wheelhouse_is_for_its_machine_alone(mirror: str) -> None:
+    options = ("--driver", "580.65", "--gpu", "A100", "--torch-index", mirror, "--no-verify")
+    machine = ("--platform", "linux_x86_64", "--python", "3.11", "--glibc", "2.35")
+    assert run(["plan", f"torch=={TORCH}", *machine, *options, "--download", "wheels"]) == 0
+    project = api.read_wheelhouse("wheels")
+    matrix = api.load_matrix()
+
+    def install_on(**described: str) -> Plan:
+        said = {"python": "3.11", "platform": "linux_x86_64", "driver": "580.65", **described}
+        gpu = (said.pop("gpu", "A100"),)
+        here = PlanOptions("gpu", description=Description(gpus=gpu, **said))
+        return plan_project(project, (), here, matrix, lambda _: None).plan
+
+    assert "--find-links" in install_on().steps[1].action.command()
+    for described, message in (
+        (
+            {"python": "3.12"},
+            "for Python 3.11 on linux_x86_64; this is Python 3.12 on linux_x86_64",
+        ),
+        ({"platform": "linux_aarch64"}, "this is Python 3.11 on linux_aarch64"),
+        ({"driver": "470.82"}, ""),
+    ):
+        if message:
+            with pytest.raises(RequestError, match=message):
+                install_on(**described)
+        else:
+            (rejected,) = install_on(**described).rejected
+            assert "driver" in rejected.why
+    needing = replace(project.made_for, glibc="2.28")
+    with pytest.raises(RequestError, match=r"need glibc 2\.28 or newer; this machine has 2\.17"):
+        plan_project(
+            replace(project, made_for=needing), (),
+            PlanOptions("gpu", description=Description("3.11", "580.65", ("A100",), "2.17", "linux_x86_64")),
+            matrix, lambda _: None,
+        )  # fmt: skip
+
+
+def test_a_wheelhouse_names_every_tag_that_its_machine_takes() -> None:
+    made = Environment("", "pip", "3.11", "linux_x86_64", machine_glibc="2.31")
+    tags = list_tags(made)
+    assert tags[0] == "manylinux_2_31_x86_64"
+    assert {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64"} < {*tags}
+    assert list_tags(replace(made, platform="win_amd64")) == ("win_amd64",)
+    newer = replace(made, platform="macosx_arm64", macos="14.0")
+    assert list_tags(newer) == ("macosx_14_0_arm64",)
+
+
+def test_a_mistake_with_a_wheelhouse_is_one_sentence(
+    mirror: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--platform", "linux_x86_64", "--python", "3.11", "--expect", "cpu", "--no-verify")
+    fill = ("plan", f"torch=={TORCH}", *options, "--torch-index", mirror, "--download")
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").touch()
+    with pytest.raises(UserError, match=r"mine holds thesis.tex: name a new folder"):
+        run([*fill, "mine"])
+    with pytest.raises(UserError, match=r"cannot read mine/wheelhouse\.json"):
+        run(["install", "--from", "mine"])
+    Path("mine/wheelhouse.json").write_text('{"schema": 1}', encoding="utf-8")
+    with pytest.raises(UserError, match="mine holds no wheelhouse"):
+        run(["install", "--from", "mine"])
+    with pytest.raises(UserError, match="one of them"):
+        run(["install", "torch", "--from", "mine"])
+    assert run([*fill, "wheels"]) == 0
+    next(Path("wheels").glob("torch-*.whl")).unlink()
+    with pytest.raises(UserError, match=r"wheels lacks torch-.*: copy the whole folder"):
+        run(["install", "--from", "wheels"])
+    assert run([*fill, "wheels"]) == 0  # again: what is there stays, what lacks comes
+    capsys.readouterr()
+    closed = ("plan", "torch", *options, "--torch-index", "http://127.0.0.1:9/whl")
+    assert run([*closed, "--download", "new"]) == 3
+    assert "not downloaded" in capsys.readouterr().err
+    assert not Path("new").exists()
