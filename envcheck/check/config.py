@@ -10,7 +10,7 @@ from typing import Any
 
 from envcheck.host.data_files import read_packaged
 from envcheck.host.documents import dig, parse_toml
-from envcheck.model import UserError, dataclass
+from envcheck.model import UserError, dataclass, field
 from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "schemas/config.schema.json"
@@ -30,6 +30,14 @@ class Ignored:
 
 
 @dataclass
+class NamedMachine:
+    """A machine that a project's files are judged for; "" and () where nothing is stated."""
+
+    driver: str = ""
+    gpus: tuple[str, ...] = ()  # names or compute capabilities
+
+
+@dataclass
 class Config:
     """What a project requires; "" where it sets no floor."""
 
@@ -40,6 +48,7 @@ class Config:
     ignored: tuple[Ignored, ...] = ()
     imports: bool = True  # whether a doctor may import frameworks for real
     min_memory: int = 0  # bytes that a GPU must have free
+    machines: Mapping[str, NamedMachine] = field(default_factory=dict)  # by name
 
 
 def parse_config(text: str) -> Config:
@@ -51,6 +60,7 @@ def parse_config(text: str) -> Config:
             min-driver = "535.54"
             ignore = [{id = "toolkit-path-conflict", reason = "two toolkits on purpose", until =
             2027-01-31}]
+            machines = {node-a = {driver = "570", gpu = "A100"}}
     """
     table = _read_table(text)
     if not isinstance(table, dict):
@@ -89,7 +99,13 @@ def _config(table: Mapping[str, Any]) -> Config:
         min_compute_capability=plain.get("min-compute-capability", ""),
         imports=plain.get("import", True),
         ignored=tuple(_parse_ignored(row) for row in plain["ignore"]),
+        machines={name: _parse_machine(row) for name, row in plain.get("machines", {}).items()},
     )
+
+
+def _parse_machine(row: Mapping[str, Any]) -> NamedMachine:
+    gpus = row.get("gpu", ())
+    return NamedMachine(row.get("driver", ""), (gpus,) if isinstance(gpus, str) else tuple(gpus))
 
 
 def _rows(table: Mapping[str, Any]) -> list[Any]:

@@ -6,13 +6,13 @@ The rules judge the machine that it describes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
 from envcheck.check.blueprint import Blueprint, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
-from envcheck.check.config import Config
+from envcheck.check.config import Config, ConfigError
 from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores, count_ignored
@@ -21,13 +21,17 @@ from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
     INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
+    WARNING,
     Evidence,
     Facts,
     Finding,
     Report,
+    RequestError,
     Source,
 )
 from envcheck.remedies import with_remedy
@@ -39,6 +43,7 @@ from envcheck.rules.judged_builds import is_for_gpu_alone
 
 PROJECT = -1  # stands for the command that installs what a project requires besides
 UNSTATED = Description()
+_STATED = "the stated one is"
 
 
 def judge_text(
@@ -55,10 +60,32 @@ def judge_text(
 
     Raises FileError.
 
-    `driver` and `gpus` are of the machines that run it; without them, the project's minima count.
-    `selection` is what of a project or a lock file is installed.
+    `driver` and `gpus` are of the machines that run it. Without them, it is judged for each that
+    the project names, or its minima count. `selection` is what of a project or a lock file is
+    installed.
     """
-    config = gate.config
+    blueprints = read_blueprints(text, file, reader, selection)
+
+    def judge_on(driver: str, gpus: tuple[str, ...], name: str = "") -> tuple[Report, Facts]:
+        try:
+            stated = _state_machine(driver, gpus, gate.config)
+            report, environments = _judge(blueprints, gate, *stated)
+        except RequestError as error:
+            if not name:
+                raise
+            raise ConfigError(f"{gate.path}: tool.envcheck.machines.{name}: {error}") from None
+        return report, environments[0].final_facts()
+
+    machines = gate.config.machines
+    if driver or gpus or not machines:
+        return judge_on(driver, gpus)
+    judged = {name: judge_on(each.driver, each.gpus, name)[0] for name, each in machines.items()}
+    facts = _compose(blueprints, gate, UNSTATED)[0].final_facts()
+    return _join(judged, _name_file(blueprints)), facts
+
+
+def _state_machine(driver: str, gpus: tuple[str, ...], config: Config) -> tuple[Description, str]:
+    """Describe a machine, with the fact of it that is left open and decides the answer."""
     capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
     host = describe_host(driver or config.min_driver, gpus or capabilities)
     decisive = ""
@@ -66,9 +93,53 @@ def judge_text(
         decisive = "gpus"
     elif gpus and not host.driver:
         decisive = "driver.release"
-    blueprints = read_blueprints(text, file, reader, selection)
-    report, environments = _judge(blueprints, gate, host, decisive)
-    return report, environments[0].final_facts()
+    return host, decisive
+
+
+def _join(judged: Mapping[str, Report], file: str) -> Report:
+    """Join the answers for several machines: the worst verdict, and whose each finding is."""
+    verdicts = {name: report.verdict for name, report in judged.items()}
+    worst = min(verdicts.values(), key=(INCOMPATIBLE, UNDETERMINED, COMPATIBLE).index)
+    names = [name for name, verdict in verdicts.items() if verdict == worst]
+    report = judged[names[0]]
+    others = [name for name, verdict in verdicts.items() if verdict == COMPATIBLE]
+    headline = f"{_list_names(names)}: {report.headline}"
+    if worst == INCOMPATIBLE:
+        cause = _name_in(report.headline.removeprefix(f"{file}: "), names[:1])
+        headline = f"{file}: {cause}"
+        headline += f" No problem on {_list_names(others)}." if others else ""
+    found: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
+    for name in sorted(judged, key=lambda name: name not in names):
+        for item in judged[name].findings:
+            found.setdefault((item.id, item.message), (item, []))[1].append(name)
+    findings = [
+        item
+        if len(holders) == len(judged) and _STATED not in item.message
+        else replace(item, message=_name_in(item.message, holders))
+        for item, holders in found.values()
+    ]
+    findings = [replace(item, primary=item.primary and not at) for at, item in enumerate(findings)]
+    findings.sort(key=lambda item: (ERROR, WARNING, NOTE).index(item.severity))
+    checked = dict.fromkeys(name for each in judged.values() for name in each.checked)
+    joined = replace(
+        report, headline=headline, findings=tuple(findings), checked=tuple(checked), steps=()
+    )
+    return with_steps(joined)
+
+
+def _name_in(message: str, names: Sequence[str]) -> str:
+    """Write whose driver it is: "needs driver 580; the stated one is 570" -> "node-a has 570"."""
+    has = f"{_list_names(names)} {'have' if len(names) > 1 else 'has'}"
+    stated = message.replace(_STATED, has)
+    return stated if stated != message else f"{_list_names(names)}: {message}"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _name_file(blueprints: Sequence[Blueprint]) -> str:
+    return blueprints[0].path.split(" (")[0]
 
 
 def judge_blueprints(
@@ -119,7 +190,7 @@ def _judge(
     )
     if is_empty and report.verdict != INCOMPATIBLE:
         report = replace(report, verdict=UNDETERMINED)
-    headline = _headline(report, blueprints[0].path.split(" (")[0], _unchecked(host), main)
+    headline = _headline(report, _name_file(blueprints), _unchecked(host), main)
     if decisive and report.verdict == UNDETERMINED:
         headline += f" State the {'GPU' if decisive == 'gpus' else 'driver'}, too."
     of_file = replace(report, headline=headline, judged=replace(report.judged, machine=False))
@@ -242,7 +313,7 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
 
 def _with_places(finding: Finding, places: Sequence[Place], subject: str) -> Finding:
     """Say of what is built what the rules say of a machine, and show the lines."""
-    message = finding.message.replace("this machine runs", "the stated one is")
+    message = finding.message.replace("this machine runs", _STATED)
     message = re.sub(
         r"(?:on )?[Tt]his (?:machine|Python)\b", lambda match: _rename(match[0], subject), message
     )
