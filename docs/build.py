@@ -110,9 +110,9 @@ def main() -> int:
     ):
         path = file.relative_to(ROOT).as_posix()
         copy_page(path) if file.suffix == ".md" else copy_file(path)
-    for name, text in reference_pages.pages():
+    for name, write in reference_pages.pages():
         (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
-        (PAGES / name).write_text(text, encoding="utf-8")
+        (PAGES / name).write_text(write(), encoding="utf-8")
     built = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"],
         cwd=ROOT,

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,21 @@ from envcheck.rules.catalogue import Entry, catalogue
 ROOT = Path(__file__).parent.parent
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each generated page."""
-    yield "reference/commands.md", commands()
-    yield "reference/python-api.md", python_api()
-    yield "reference/exit-codes.md", exit_codes()
-    yield "reference/environment.md", variables()
-    yield "reference/findings.md", findings()
+def pages() -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the name of each generated page, and what writes it."""
+    yield "reference/commands.md", commands
+    yield "reference/python-api.md", python_api
+    yield "reference/exit-codes.md", exit_codes
+    yield "reference/environment.md", variables
+    yield "reference/findings.md", findings
     for entry in catalogue().values():
-        yield f"reference/findings/{entry.id}.md", finding(entry)
-    yield "reference/facts.md", facts_page()
-    yield "reference/schemas.md", schemas()
-    yield "reference/releases.md", releases()
-    yield "reference/matrix-tables.md", matrix_tables()
+        yield f"reference/findings/{entry.id}.md", partial(finding, entry)
+    yield "reference/facts.md", facts_page
+    yield "reference/schemas.md", schemas
+    yield "reference/releases.md", releases
+    yield "reference/matrix-tables.md", matrix_tables
     for path in SCHEMAS:
-        yield f"reference/schemas/{path.name}", path.read_text(encoding="utf-8")
+        yield f"reference/schemas/{path.name}", partial(path.read_text, encoding="utf-8")
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

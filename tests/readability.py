@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +124,26 @@ def machine_messages() -> list[str]:
     return sorted({*texts, *(way.summary for fix in fixes for way in fix.alternatives)})
 
 
-def read() -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each thing that users read, with its texts."""
-    yield from (
-        (path.relative_to(ROOT).as_posix(), [path.read_text(encoding="utf-8")]) for path in PAGES
-    )
-    yield from ((f"data/{name}.json", messages(name)) for name in MESSAGES)
-    yield "--help", help_texts()
-    yield "tests/hosts", machine_messages()
-    yield from ((name, [text]) for name, text in reference_pages.pages() if name.endswith(".md"))
+def read() -> Iterator[tuple[str, Callable[[], list[str]]]]:
+    """Yield the name of each thing that users read, and what reads its texts."""
+    for path in PAGES:
+        yield path.relative_to(ROOT).as_posix(), partial(_texts, partial(path.read_text, "utf-8"))
+    for name in MESSAGES:
+        yield f"data/{name}.json", partial(messages, name)
+    yield "--help", help_texts
+    yield "tests/hosts", machine_messages
+    for name, write in reference_pages.pages():
+        if name.endswith(".md"):
+            yield name, partial(_texts, write)
+
+
+def _texts(write: Callable[[], str]) -> list[str]:
+    return [write()]
 
 
 if __name__ == "__main__":
-    for name, texts in read():
+    for name, read_texts in read():
+        texts = read_texts()
         lengths = [len(words) for text in texts for words in sentences(text)]
         print(
             f"{name}: {len(lengths)} sentences, median {statistics.median(lengths):g} words, longest {max(lengths)}"

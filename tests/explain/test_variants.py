@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from envcheck.explain.log import Log
-from envcheck.explain.signatures import Event, Signature, load_overlaps, signatures_by_name
+from envcheck.explain.signatures import Signature, load_overlaps, signatures_by_name
 from tests.cases.case_facts import matrix
-from tests.cases.judged import judge_text, judged_cases
+from tests.cases.judged import judge_text, judged_cases, scan_text
 
 SIGNATURES = signatures_by_name()
 COLUMNS = 80
@@ -44,7 +44,7 @@ def own_lines() -> dict[str, str]:
 
 
 def signatures_in(text: str) -> set[str]:
-    return {event.signature for event in judge_text(text).events}
+    return {event.signature for event in scan_text(text).events}
 
 
 def is_known(signature: str, text: str) -> bool:
@@ -146,8 +146,7 @@ def test_no_harmless_line_passes_for_a_failure() -> None:
 
 
 def alarms(line: str) -> list[str]:
-    events: tuple[Event, ...] = judge_text(line).events
-    kept = Log(events, matrix(), None).events
+    kept = Log(scan_text(line).events, matrix(), None).events
     return [
         item.signature for item in kept if SIGNATURES[item.signature].role in ("cause", "symptom")
     ]

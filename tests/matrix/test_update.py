@@ -42,6 +42,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@cache
 def newer(change: Callable[[Document], object] | None = None, day: str = TOMORROW) -> bytes:
     """Return the built-in data of a later day, changed."""
     content = changed_copy()
