@@ -13,6 +13,8 @@ from typing import Any
 
 import fastjsonschema
 
+import envcheck.matrix
+from envcheck.matrix import Matrix, load
 from tests.patience import wait_out_programs
 
 pytest_plugins = ("tests.listed_skips",)
@@ -45,3 +47,19 @@ def _compile_once(definition: Any, *given: Any, **options: Any) -> Any:
 
 
 fastjsonschema.compile = _compile_once
+
+# A process of a user opens the built-in matrix once; here hundreds of commands run in one.
+_load_matrix = load.load_matrix
+_opened: dict[str, Matrix] = {}
+
+
+@functools.wraps(_load_matrix)
+def _load_once(path: str | None = None) -> Matrix:
+    opened = _load_matrix(path)
+    if opened.origin != "built in":
+        return opened
+    return _opened.setdefault(opened.renewal, opened)
+
+
+load.load_matrix = _load_once
+envcheck.matrix.load_matrix = _load_once

@@ -23,6 +23,7 @@ from envcheck.model import (
     Absent,
     FrameworkRelease,
     Known,
+    Plan,
     Report,
     Snapshot,
     Source,
@@ -101,12 +102,33 @@ def errors_of(report: Report) -> set[str]:
     }
 
 
+# By the identity of a machine, which `without_frameworks` keeps, and by what is asked.
+ALONE: dict[int, set[str]] = {}
+PLANS: dict[tuple[int, str], Plan | None] = {}
+
+
+def errors_alone(machine: Snapshot) -> set[str]:
+    """List the errors of a machine of which nothing is asked."""
+    if id(machine) not in ALONE:
+        ALONE[id(machine)] = errors_of(api.doctor(snapshot=machine).report)
+    return ALONE[id(machine)]
+
+
+def plan_of(machine: Snapshot, text: str) -> Plan | None:
+    """Plan a requirement; None where it is refused."""
+    key = (id(machine), text)
+    if key not in PLANS:
+        try:
+            PLANS[key] = api.plan(text, snapshot=machine).plan
+        except UserError:
+            PLANS[key] = None
+    return PLANS[key]
+
+
 def mended_by_plan(machine: Snapshot, text: str) -> set[str]:
     """List the findings that steps of the plan resolve: the machine alone, of which nothing is asked, has none."""
-    try:
-        return set(api.plan(text, snapshot=machine).plan.resolves)
-    except UserError:
-        return set()
+    plan = plan_of(machine, text)
+    return set(plan.resolves) if plan else set()
 
 
 def ask_doctor(machine: Snapshot, text: str) -> str:
@@ -115,15 +137,14 @@ def ask_doctor(machine: Snapshot, text: str) -> str:
         report = api.doctor(snapshot=machine, requirements=text).report
     except UserError:
         return REFUSED
-    of_machine = errors_of(api.doctor(snapshot=machine).report) | mended_by_plan(machine, text)
+    of_machine = errors_alone(machine) | mended_by_plan(machine, text)
     unknown = any(item.id == "release-unknown" and text in item.message for item in report.findings)
     return FAILS if errors_of(report) - of_machine or not report.asked or unknown else WORKS
 
 
 def ask_plan(machine: Snapshot, text: str) -> str:
-    try:
-        plan = api.plan(text, snapshot=machine).plan
-    except UserError:
+    plan = plan_of(machine, text)
+    if plan is None:
         return REFUSED
     if plan.blocked_by:
         return "blocked"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix import MatrixError, built_in, load_matrix
+from envcheck.matrix import Matrix, MatrixError, built_in, load_matrix
 from envcheck.matrix.built_in import EVIDENCE, SECTIONS
 from envcheck.matrix.folding import unfold
 from envcheck.matrix.load import load_document
@@ -111,7 +111,7 @@ def test_a_file_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_judgement_reads_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(built_in, "read_data", lambda name: read.append(name) or read_data(name))  # type: ignore[func-returns-value]
-    matrix = load_matrix()
+    matrix = Matrix(built_in.open_built_in())
     builds = [build for row in matrix.releases("torch") for build in matrix.index_builds(row)]
     assert matrix.cudnn("9.1") is not None
     assert builds
