@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from envcheck.explain import log as explain_log
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import EventCollector, Scan, Scanner
-from envcheck.explain.signatures import Event, load_signatures
+from envcheck.explain.signatures import Conclusion, Event, conclusions_by_name, load_signatures
 from envcheck.model import COMPATIBLE, ERROR, Facts, Report
 from envcheck.rules.context import Target
 from tests.cases.case_facts import facts_of, matrix, target_of
@@ -36,6 +38,7 @@ class Judged:
     case: Mapping[str, Any]
     events: tuple[Event, ...]
     report: Report
+    conclusions: frozenset[str] = frozenset()  # that were drawn, not only those that counted
 
     @property
     def primary(self) -> str:
@@ -82,6 +85,21 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
             yield case
 
 
+class _Noted(dict[str, Conclusion]):
+    """Conclusions that note which were drawn."""
+
+    def __init__(self, rows: Mapping[str, Conclusion]) -> None:
+        super().__init__(rows)
+        self.asked: set[str] = set()
+
+    def rows(self) -> _Noted:
+        return self
+
+    def __getitem__(self, name: str) -> Conclusion:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+
 def judge(case: Mapping[str, Any]) -> Judged:
     """Judge one case by what decides it."""
     log = case["log"]
@@ -99,9 +117,10 @@ def judge_text(
     target: Target | None = None,
 ) -> Judged:
     """Judge a log as `explain` does; `target` is what the reporter was after, as the facts tell it."""
-    found = scan_text(log)
-    report = judge_log(found.events, matrix(), facts, target=target, ending=found.ending)
-    return Judged(case or {}, found.events, report)
+    found, drawn = scan_text(log), _Noted(conclusions_by_name())
+    with mock.patch.object(explain_log, "conclusions_by_name", partial(_Noted.rows, drawn)):
+        report = judge_log(found.events, matrix(), facts, target=target, ending=found.ending)
+    return Judged(case or {}, found.events, report, frozenset(drawn.asked))
 
 
 def scan_text(log: str) -> Scan:

@@ -8,12 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import fastjsonschema
-import pytest
 
-from envcheck.explain import log
 from envcheck.explain.log import Strength
 from envcheck.explain.signatures import (
-    Conclusion,
     Signature,
     compile_pattern,
     conclusions_by_name,
@@ -126,23 +123,13 @@ NOT_IN_A_CASE = (
 )
 
 
-def test_every_conclusion_is_drawn_in_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.cases.judged import FOLDER, judge, judge_text, read_cases
+def test_every_conclusion_is_drawn_in_a_case() -> None:
+    from tests.cases.judged import judge_text, judged_cases
 
-    rows, drawn = conclusions_by_name(), set()
-
-    class Rows(dict[str, Conclusion]):
-        def __getitem__(self, name: str) -> Conclusion:
-            drawn.add(name)
-            return rows[name]
-
-    monkeypatch.setattr(log, "conclusions_by_name", Rows)
-    for name in ("reported", "composed", "unseen"):
-        for case in read_cases(FOLDER / f"{name}.jsonl"):
-            judge(case)
-    for text in NOT_IN_A_CASE:
-        judge_text(text)
-    assert set(rows) - drawn == {
+    judged = [item for name in ("reported", "composed", "unseen") for item in judged_cases(name)]
+    judged += map(judge_text, NOT_IN_A_CASE)
+    drawn = {name for item in judged for name in item.conclusions}
+    assert set(conclusions_by_name()) - drawn == {
         "system-too-old"
     }  # tests/explain/test_asked.py draws it from facts
 
