@@ -11,7 +11,7 @@ the contents of binaries are only shown as sources.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from envcheck.matrix.load import MatrixError, iterate_rows
@@ -57,10 +57,10 @@ def check_bounds(document: Document, name: str, built_in: Document) -> None:
         frozenset(built_in["conda"]),
         frozenset(row["channel"] for rows in built_in["conda"].values() for row in rows),
         frozenset(row["finding"] for row in built_in["problems"]),
-        frozenset(host for text, _ in _iterate_texts(built_in) for host in _ADDRESS.findall(text)),
+        frozenset(host for text, _ in _list_texts(built_in) for host in _ADDRESS.findall(text)),
     )
     try:
-        for text, place in _iterate_texts(document):
+        for text, place in _list_texts(document):
             _check_text(text, place, known.hosts)
         _check_names("the conda package", document["conda"], known.conda)
         _check_names("the package", _list_packages(document), known.packages)
@@ -98,18 +98,24 @@ def _list_words(value: Any, cell: str = "") -> list[str]:
     return list(value or ())
 
 
-def _iterate_texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each key and string with its place: citations, binaries or ""."""
+def _list_texts(document: Document) -> Iterable[tuple[str, str]]:
+    """List each key and string once with its place: citations, binaries or ""."""
+    found: dict[tuple[str, str], None] = {}  # nine of ten are the same in several rows
+    _collect_texts(document, "", found)
+    return found
+
+
+def _collect_texts(value: Any, place: str, found: dict[tuple[str, str], None]) -> None:
     if isinstance(value, str):
-        yield value, place
-    elif isinstance(value, Mapping):
+        found[value, place] = None
+    elif isinstance(value, dict):
         for key, item in value.items():
             below = key if key in _SOURCES else place
-            yield key, below
-            yield from _iterate_texts(item, below)
+            found[key, below] = None
+            _collect_texts(item, below, found)
     elif isinstance(value, list):
         for item in value:
-            yield from _iterate_texts(item, place)
+            _collect_texts(item, place, found)
 
 
 def _check_text(text: str, place: str, hosts: frozenset[str]) -> None:

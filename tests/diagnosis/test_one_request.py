@@ -81,7 +81,10 @@ def is_planned_for(name: str) -> bool:
     return isinstance(facts.python.version, Known) and not facts.other_gpus.value
 
 
-MACHINES = [name for name in NAMES if is_planned_for(name)]
+@cache
+def machines() -> tuple[str, ...]:
+    """List the recordings that a plan can be for: not in every process that collects this."""
+    return tuple(name for name in NAMES if is_planned_for(name))
 
 
 @cache
@@ -202,9 +205,10 @@ def test_cuda_of_an_extra_gets_one_answer_without_a_gpu(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    machines = {name: without_frameworks(name) for name in MACHINES}
     without_gpu = {
-        name: item for name, item in machines.items() if Context(item.facts, matrix()).goal == "cpu"
+        name: without_frameworks(name)
+        for name in machines()
+        if Context(without_frameworks(name).facts, matrix()).goal == "cpu"
     }
     wrong = []
     for name, machine in without_gpu.items():
@@ -280,7 +284,7 @@ def test_a_requirement_gets_one_answer(
     monkeypatch.chdir(tmp_path)
     choose, wrong = random.Random(seed), []
     for _ in range(4):
-        name, text = choose.choice(MACHINES), choose.choice(REQUESTS)
+        name, text = choose.choice(machines()), choose.choice(REQUESTS)
         machine = without_frameworks(name)
         if text.startswith("jax[") and Context(machine.facts, matrix()).goal != "gpu":
             continue  # the doctor judges jax and its plugin, the plan the jaxlib beside them, too

@@ -120,19 +120,12 @@ def logs() -> dict[str, str]:
                 lines.setdefault(signature.finding, set()).add(
                     (-strength, len(event.text), event.text)
                 )
-    tried = {
-        name: [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))]
-        for name in ids_of_logs()
-    }
-    ending = (
-        (name, text)
-        for name, texts in tried.items()
-        for *_, text in texts
-        if judge_text(text).primary == name
-    )
     found = dict(OF_ONE_PACKAGE)
-    for name, text in ending:
-        found.setdefault(name, text)
+    for name in ids_of_logs() - set(found):
+        tried = [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))]
+        ending = (text for *_, text in tried if judge_text(text).primary == name)
+        if text := next(ending, ""):
+            found[name] = text
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ GPUS = {
 }
 
 
+@cache
 def expected(name: str, version: str) -> tuple[int, ...]:
     """Return the minimum that the documents name, by the newest line that is not newer than a release."""
     lines = [(Version(first), minimum) for package, first, minimum in DOCUMENTS if package == name]
@@ -80,15 +82,17 @@ def releases(name: str) -> list[str]:
     return list(dict.fromkeys([row.version for row in matrix().companion_releases(name)] + listed))
 
 
+CODE = known(tuple(f"sm_{number}" for number in (35, 50, 60, 70, 75, 80, 90, 100, 120)))
+TORCH = build(
+    "9.9.9", cuda_build=known(True), cuda_version=known("12.6"), compute_capabilities=CODE
+)
+
+
 def with_package(name: str, version: str, *gpus: Any) -> Any:
     """Compose a machine with a package, and with a torch that has code for all of the GPUs."""
-    code = known(tuple(f"sm_{number}" for number in (35, 50, 60, 70, 75, 80, 90, 100, 120)))
-    torch = build(
-        "9.9.9", cuda_build=known(True), cuda_version=known("12.6"), compute_capabilities=code
-    )
     return context(
         *gpus,
-        builds=(torch,),
+        builds=(TORCH,),
         distributions=(Distribution("torch", "9.9.9"), Distribution(name, version)),
     )
 
