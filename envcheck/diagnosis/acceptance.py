@@ -15,6 +15,7 @@ from envcheck.actions import (
 )
 from envcheck.matrix.package_index import is_index_label
 from envcheck.model import (
+    CONDA,
     ERROR,
     INCOMPATIBLE,
     NOT_STATED,
@@ -27,6 +28,7 @@ from envcheck.model import (
     Remedy,
     Report,
     RequestError,
+    Source,
     dataclass,
     replace,
 )
@@ -95,14 +97,13 @@ def _is_undone(finding: Finding, remover: Remedy) -> bool:
 
 
 def _list_package_actions(actions: Sequence[Action]) -> _Way:
-    """List the actions that change the packages of the environment that is there.
+    """List the actions that make an environment or change its packages; conda's are not followed.
 
-    Return () where a new one is made.
+    What conda offers is not in the matrix.
     """
-    if any(isinstance(item, CreateEnvironment) for item in actions):
-        return ()
-    kinds = (InstallPackages, ReinstallPackages, UninstallPackages)
-    return tuple(item for item in actions if isinstance(item, kinds))
+    kinds = (CreateEnvironment, InstallPackages, ReinstallPackages, UninstallPackages)
+    of_conda = (getattr(item, "installer", "") == CONDA for item in actions)
+    return () if any(of_conda) else tuple(item for item in actions if isinstance(item, kinds))
 
 
 @dataclass
@@ -186,6 +187,8 @@ def _apply(context: Context, state: _State, action: Action) -> _State:
     if isinstance(action, UninstallPackages):
         names = set(action.names)
         return _State(_remove_distributions(state.facts, names), _not_of(state.wanted, names))
+    if isinstance(action, CreateEnvironment):
+        return _State(_in_new_environment(state.facts, action.python), state.wanted)
     facts, wanted = state.facts, state.wanted
     for text in getattr(action, "requirements", ()):
         try:
@@ -209,6 +212,18 @@ def _apply(context: Context, state: _State, action: Action) -> _State:
 
 def _not_of(texts: tuple[str, ...], names: set[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if read_requirement(text).name not in names)
+
+
+def _in_new_environment(facts: Facts, minor: str) -> Facts:
+    """Return the facts with an environment that holds nothing, for the Python of `minor`."""
+    source = Source("command", "the new environment")
+    python = replace(
+        facts.python,
+        version=Known(minor, source) if minor else facts.python.version,
+        distributions=Known((), source),
+        frameworks=Known((), source),
+    )
+    return replace(facts, python=replace(python, duplicate_owners=NOT_STATED, imports=NOT_STATED))
 
 
 def _remove_distributions(facts: Facts, names: set[str]) -> Facts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from envcheck.actions import InstallPackages, UninstallPackages
+from envcheck.actions import CreateEnvironment, InstallPackages, UninstallPackages
 from envcheck.diagnosis import diagnose
-from envcheck.model import Absent, Report
+from envcheck.diagnosis.acceptance import with_accepted_remedies
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Remedy, Report, replace
+from envcheck.remedies.situation import Situation
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_python import build, context, distribution, facts, known
 
@@ -66,3 +68,21 @@ def test_the_framework_that_packages_require_is_installed() -> None:
     installed = (distribution("flax", "0.11.2", requires=("jax>=0.6.0",)),)
     report = diagnose(context(facts(distributions=installed)))
     assert [step.action.command()[:3] for step in report.steps] == [("envcheck", "install", "jax")]
+
+
+def test_a_new_environment_is_judged_with_its_own_python() -> None:
+    """PyTorch 2.9 has no build for Python 3.8, whatever the environment that is there has."""
+    machine = facts(build("torch", "2.8.0"), distributions=(distribution("torch", "2.8.0"),))
+    finding = Finding("python-unsupported", INCOMPATIBLE, ERROR, "too old")
+
+    def judged(minor: str) -> Remedy | None:
+        install = InstallPackages(("torch==2.9.0",), ".venv-new/bin/python")
+        fix = Remedy("Make one.", (CreateEnvironment(".venv-new", python=minor), install))
+        report = Report(INCOMPATIBLE, "", "", (replace(finding, fix=fix),), ())
+        return with_accepted_remedies(report, Situation(context(machine))).findings[0].fix
+
+    refused, accepted = judged("3.8"), judged("3.12")
+    assert refused is not None
+    assert "Python 3.8" in refused.summary
+    assert accepted is not None
+    assert len(accepted.actions) == 2
