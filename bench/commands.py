@@ -103,7 +103,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--group": ("dev",),
     "--gpu": ("RTX 4090",),
     "--import-timeout": ("20",),
+    "--history": ("history.sqlite",),
     "--html": ("page.html",),
+    "--image": ("python:3.12",),
+    "--namespace": ("gpu",),
+    "--runtime-class": ("nvidia",),
+    "fleet run --gpus": ("1",),
     "--inventory": ("{files}/inventory.ini",),
     "--limit": ("all",),
     "--lock": ("pylock.toml",),
@@ -122,6 +127,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--sample": ("1",),
     "--sha256": ("0" * 64,),
     "--since": ("99",),
+    "fleet report --since": ("yesterday",),
     "--snapshot": ("{files}/machine.json",),
     "--timeout": ("5",),
     "--connect-timeout": ("1",),
@@ -190,14 +196,35 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "doctor --no-snapshot": ("--json",),
     "matrix verify --all": ("--framework", "keras-hub"),
     "matrix query --framework": ("--driver", "535.104"),
+    "fleet report --since": ("--history", "history.sqlite"),
     "fleet run --partition": ("--engine", "slurm"),
+    **dict.fromkeys(
+        [f"fleet run --{name}" for name in ("gpus", "print-manifest", "runtime-class")],
+        (
+            "--engine",
+            "kubernetes",
+            "--namespace",
+            "gpu",
+            "--image",
+            "python:3.12",
+            "--print-manifest",
+        ),
+    ),
+    "fleet run --image": ("--engine", "kubernetes", "--namespace", "gpu", "--print-manifest"),
+    "fleet run --namespace": (
+        "--engine",
+        "kubernetes",
+        "--image",
+        "python:3.12",
+        "--print-manifest",
+    ),
 }
 # One sentence each, for what no installation can help: what is asked for is not here, or was not
 # said.
 REFUSALS = (
     r"Missing argument",
     (
-        r"[Nn]ame (the command to run|what to (install|plan)|the inventory|the environment with --env|at"
+        r"[Nn]ame (the command to run|what to (install|plan)|the inventory|where the Jobs run|the environment with --env|at"
         r" least one condition)"
     ),
     r"--extra and --group are of a project: name its folder",

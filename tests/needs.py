@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -165,6 +166,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
     "chromium": _chromium,
     **{shell: functools.partial(_program, shell) for shell in SHELLS},
     "sshd": _sshd,
+    "kubernetes": lambda: importlib.util.find_spec("kubernetes") is not None,
 }
 
 

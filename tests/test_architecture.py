@@ -42,7 +42,7 @@ THIRD_PARTY = {
     "diff": {"packaging"},
     "explain": {"packaging", "hyperscan", "ahocorasick"},
     "plan": {"packaging", "rattler", "uv"},
-    "fleet": {"ansible"},  # a plugin of ours that runs inside Ansible
+    "fleet": {"ansible", "kubernetes"},  # Ansible's is a plugin of ours that it runs
     "render": {"click", "jinja2", "markupsafe"},
     "cli": {"anyio", "click", "mcp"},
 }

@@ -19,6 +19,7 @@ EXTRAS = {
     "files": ("yaml",),
     "fleet": ("ansible",),
     "html": ("jinja2",),
+    "kubernetes": ("kubernetes",),
     "matrix": ("pefile", "platformdirs", "pypi_simple", "remotezip", "requests"),
     "mcp": ("mcp",),
     "plan": ("uv",),

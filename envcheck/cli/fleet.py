@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +18,10 @@ from envcheck.actions import type_here
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.cli.report import print_answer
+from envcheck.fleet.kubernetes import make_manifest
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
 from envcheck.fleet.results import (
+    HISTORY,
     EngineError,
     Failure,
     FleetListener,
@@ -30,6 +34,7 @@ from envcheck.host.plugins import list_failures
 from envcheck.model.text import counted
 from envcheck.render.fleet import (
     describe_fleet,
+    render_drain,
     render_fleet_csv,
     render_fleet_html,
     render_fleet_json,
@@ -37,6 +42,9 @@ from envcheck.render.fleet import (
 )
 from envcheck.rules import Target
 from envcheck.rules.wanted_releases import check_requirements
+
+if TYPE_CHECKING:
+    from envcheck.fleet.history import Changes
 
 EXAMPLE = (
     "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines"
@@ -71,12 +79,21 @@ def fleet(context: click.Context) -> None:
     "--engine", type=click.Choice(list(ENGINES)), default="ansible", help="How to reach the hosts."
 )
 @click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
+@click.option("--namespace", default="", metavar="NAME", help="Kubernetes' namespace of the Jobs.")
+@click.option("--image", default="", metavar="IMAGE", help="Their image: a shell, Python >= 3.8.")
+@click.option("--runtime-class", default="", metavar="NAME", help="Their runtime class: nvidia.")
+@click.option("--gpus", default=0, type=click.IntRange(0, 64), help="GPUs that each pod asks for.")
+@click.option(
+    "--print-manifest",
+    is_flag=True,
+    help="Print the rights and the Job of Kubernetes, and ask nothing.",
+)
 @click.option(
     "--limit",
     "pattern",
     default="all",
     metavar="PATTERN",
-    help="Only these hosts, as Ansible names them.",
+    help="Only these hosts, as Ansible names them, or by labels of Kubernetes.",
 )
 @click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
 @click.option(
@@ -98,12 +115,27 @@ def fleet(context: click.Context) -> None:
 @click.option("--again", is_flag=True, help="Also ask the hosts that have answered in full.")
 @common.output_format("text", "json")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
-def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **question: Any) -> int:
+def run(
+    output: str,
+    *,
+    engine: str,
+    again: bool,
+    print_manifest: bool,
+    form: str,
+    quiet: bool,
+    **question: Any,
+) -> int:
     """Take a snapshot of every host; run it again to ask those that have not answered."""
+    asked = _check_question(engine, question)
+    if print_manifest:
+        if engine != "kubernetes":
+            raise UserError("--print-manifest is of --engine kubernetes")
+        click.echo(json.dumps(make_manifest(asked), indent=2))
+        return 0
     for plugin, reason in list_failures():
         click.echo(f"envcheck: the plugin {plugin} is left out: {reason}", err=True)
     progress = _Progress(quiet=quiet)
-    before = _run(progress, output, engine, _check_question(engine, question), again=again)
+    before = _run(progress, output, engine, asked, again=again)
     kept = f", {before} had answered before" if before else ""
     read = len(progress.answers) - progress.failed
     click.echo(
@@ -193,6 +225,8 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
     inventory = question["inventory"]
     if engine == "ansible" and not inventory:
         raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
+    if engine == "kubernetes" and not (question["namespace"] and question["image"]):
+        raise UserError("name where the Jobs run, and their image: --namespace NAME --image IMAGE")
     if inventory and not Path(inventory.split(",")[0]).exists() and "," not in inventory:
         raise UserError(f"there is no inventory {inventory}")
     return FleetRequest(**question, environment=dict(os.environ))
@@ -210,14 +244,28 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
     metavar="FILE",
     help="Also write one page that filters, sorts and groups.",
 )
+@click.option(
+    "--since",
+    default="",
+    metavar="WHEN",
+    help="Report what is new and what cleared: yesterday, 2026-11-26, 12h, 3d or 2w.",
+)
+@click.option(
+    "--history",
+    default="",
+    metavar="FILE",
+    help=f"Keep what each report finds here [{HISTORY} in DIR].",
+)
 @common.expectation()
 @common.releases()
 @common.matrix("Judge by this compatibility matrix.")
-@common.printing("text", "json", "csv", "junit", "github", "markdown")
+@common.printing("text", "json", "csv", "drain", "junit", "github", "markdown")
 def report(
     folder: str,
     golden: str,
     html_file: str,
+    since: str,
+    history: str,
     expect: str,
     requirements: tuple[str, ...],
     matrix: str | None,
@@ -227,13 +275,16 @@ def report(
 
     The worst verdict gives the exit code.
     """
-    rows = _judge(folder, golden, matrix, Target(expect, requirements))
+    target = Target(expect, requirements)
+    rows = _judge(folder, golden, matrix, target)
     if not rows:
         take = type_here("envcheck", "fleet", "run", "-i", "inventory.ini", "-o", folder)
         raise UserError(f"{folder} holds no host's file. Take them: {take}")
+    rows, changes = _store(rows, Path(history or Path(folder, HISTORY)), target, since, history)
     if html_file:
-        _write_page(html_file, rows, golden)
-    _print(rows, golden, printing)
+        common.write_file(html_file, render_fleet_html(rows, golden, changes))
+        click.echo(f"The page: {html_file}", err=True)
+    _print(rows, golden, changes, printing)
     return OF_VERDICT[choose_verdict(rows)]
 
 
@@ -248,18 +299,38 @@ def _judge(folder: str, golden: str, file: str | None, target: Target) -> list[H
         raise UserError(f"--golden {golden}: {folder} holds no snapshot of that host") from None
 
 
-def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
-    common.write_file(path, render_fleet_html(rows, golden))
-    click.echo(f"The page: {path}", err=True)
+def _store(
+    rows: list[HostRow], file: Path, target: Target, since: str, named: str
+) -> tuple[list[HostRow], Changes | None]:
+    """Store what was found; a history that fails stops only a report that asks for it."""
+    try:
+        from envcheck.fleet.history import parse_since, store_report
+
+        now = datetime.now().astimezone()
+        upto = parse_since(since, now) if since else None
+        question = " ".join((target.expect, *target.requirements))
+        rows, changes = store_report(file, rows, question, int(now.timestamp()), upto)
+    except (ImportError, UserError) as error:
+        if since or named:
+            raise UserError(str(error)) from None
+        click.echo(f"envcheck: {error}", err=True)
+        return rows, None
+    if since and changes is None:
+        click.echo(f"No earlier report is stored in {file}: this is the first.", err=True)
+    return rows, changes
 
 
-def _print(rows: list[HostRow], golden: str, printing: common.Printing) -> None:
-    if printing.form == "csv":
+def _print(
+    rows: list[HostRow], golden: str, changes: Changes | None, printing: common.Printing
+) -> None:
+    if printing.form == "drain":
+        click.echo(render_drain(rows))
+    elif printing.form == "csv":
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(render_fleet_csv(rows).encode(encoding, "replace").decode(encoding))
     else:
         print_answer(
             printing,
-            partial(describe_fleet, rows, golden),
-            partial(render_fleet_json, rows, golden),
+            partial(describe_fleet, rows, golden, changes),
+            partial(render_fleet_json, rows, golden, changes),
         )

@@ -19,6 +19,7 @@ from envcheck.fleet.results import (
     list_result_files,
     parse_file,
     read_file,
+    read_last_failure,
     read_result,
 )
 from envcheck.host.process import map_in_processes
@@ -29,6 +30,7 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOT_STATED,
+    NOTE,
     UNDETERMINED,
     WARNING,
     Facts,
@@ -40,9 +42,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.fixes.hardware import (
-    FindLostGpu,
-)
+from envcheck.model.fixes.hardware import FindLostGpu
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
@@ -64,7 +64,7 @@ class HostRow:
     cause: str
     message: str
     machine: tuple[tuple[str, str], ...] = ()  # labels and texts of the overview
-    # differences from the golden host; without one, from most hosts like it
+    # differences from the golden host; without one, from what is usual for hosts like it
     drift: tuple[str, ...] = ()
     fix: Remedy | None = None  # for the cause, as the doctor proposes it
     system: str = ""  # operating system: it decides how the fix is written
@@ -72,6 +72,23 @@ class HostRow:
     gpus: tuple[str, ...] | None = None
     processor: str = ""
     lost_gpus: bool = False  # it has fewer GPUs than most hosts like it
+    # what else needs attention and follows from nothing: finding ids with their verdicts
+    also: tuple[tuple[str, str], ...] = ()
+    since: int = 0  # when an earlier report had the cause first, in seconds; 0: none has it
+
+
+@dataclass
+class Split:
+    """What hosts of one kind do not have in common: each value with its hosts, the usual first."""
+
+    label: str
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def usual(self) -> str:
+        """Say how many of the hosts have the usual value."""
+        counts = [len(hosts) for _, hosts in self.groups]
+        return f"{counts[0]} of the {sum(counts)} hosts"
 
 
 @dataclass
@@ -85,6 +102,7 @@ class Group:
     # each with its operating system, the most frequent first
     fixes: tuple[tuple[Remedy, str], ...] = ()
     lost_gpus: bool = False
+    since: int = 0  # of the host that has the cause for the longest time
 
     @property
     def message(self) -> str:
@@ -127,6 +145,7 @@ def group_rows(rows: Iterable[HostRow]) -> list[Group]:
             _collect_messages(members),
             _count_fixes(members),
             any(row.lost_gpus for row in members),
+            min((row.since for row in members if row.since), default=0),
         )
         for (verdict, cause), members in grouped.items()
     ]
@@ -164,7 +183,7 @@ class _Judge:
 
     def judge_file(self, path: Path) -> HostRow:
         """Judge the host of a file."""
-        host, data = get_host(path), read_file(path)
+        host, data = get_host(path), read_last_failure(path) or read_file(path)
         key = b"" if isinstance(data, Failure) else hash_facts(data)
         if key and key in self._judged:
             return replace(self._judged[key], host=host)
@@ -225,6 +244,11 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
         system=report.system,
         gpus=gpus,
         processor=facts.host.cpu_model.value or "",
+        also=tuple(
+            (item.id, item.verdict)
+            for item in report.findings
+            if item is not cause and item.caused_by is None and item.severity != NOTE
+        ),
     )
 
 
@@ -325,18 +349,50 @@ def _lose_gpus(row: HostRow, usual: int, alike: str, path: Path, matrix: Matrix)
 
 
 def _add_outliers(rows: list[HostRow]) -> list[HostRow]:
-    """Say where a host differs from what most hosts of its kind have in common."""
-    changed = list(rows)
+    """Say where a host differs from what is usual for hosts of its kind."""
+    drift = defaultdict[str, list[str]](list)
+    for split in list_splits(rows):
+        (usual, most), *others = split.groups
+        for value, hosts in others:
+            for host in hosts if len(hosts) < len(most) else ():
+                drift[host].append(f"{split.label}: {value}; {split.usual} like it: {usual}")
+    return [replace(row, drift=tuple(drift[row.host])) for row in rows]
+
+
+def list_splits(rows: list[HostRow]) -> list[Split]:
+    """List what hosts of one kind do not have in common.
+
+    No value needs a majority: three hosts with one value show that it is shared. What differs on
+    nearly every host is no sign of trouble.
+    """
+    found = []
     for places in _find_kinds(rows):
-        machines = {place: dict(rows[place].machine) for place in places}
-        labels = dict.fromkeys(label for machine in machines.values() for label in machine)
-        usual = {
-            label: _find_usual(machine.get(label, "none") for machine in machines.values())
-            for label in labels
-        }
-        reference = {label: value for label, value in usual.items() if value is not None}
-        for place, machine in machines.items():
-            own = {label: value for label, value in machine.items() if label in reference}
-            drift = tuple(_list_differences(own, reference, "most hosts like it"))
-            changed[place] = replace(rows[place], drift=drift) if drift else rows[place]
-    return changed
+        machines = {rows[place].host: dict(rows[place].machine) for place in places}
+        for label in dict.fromkeys(label for machine in machines.values() for label in machine):
+            groups = _group_values(label, machines)
+            alone = sum(len(hosts) == 1 for _, hosts in groups)
+            if len(groups) > 1 and len(groups[0][1]) >= max(_MIN_ALIKE, alone + 1):
+                found.append(Split(label, tuple(groups)))
+    return found
+
+
+def _group_values(
+    label: str, machines: dict[str, dict[str, str]]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Group hosts by what they have; the spelling of a GPU is no difference."""
+    values: dict[str, str] = {}
+    hosts = defaultdict[str, list[str]](list)
+    for host, machine in machines.items():
+        value = machine.get(label, "none")
+        hosts[values.setdefault(_unify_spelling(value), value)].append(host)
+    ranked = sorted(hosts.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [(value, tuple(sorted(names))) for value, names in ranked]
+
+
+def count_parts(rows: list[HostRow]) -> dict[str, dict[str, int]]:
+    """Count the hosts of each driver and the GPUs of each model, the most frequent first."""
+    drivers = Counter(
+        text.partition(" ")[0] for row in rows for name, text in row.machine if name == "Driver"
+    )
+    gpus = Counter(gpu for row in rows for gpu in row.gpus or ())
+    return {"drivers": dict(drivers.most_common()), "gpus": dict(gpus.most_common())}

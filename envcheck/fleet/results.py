@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -32,6 +33,7 @@ from envcheck.model import (
     mark_uncollected,
 )
 
+HISTORY = "history.sqlite"  # in the folder of the hosts' files
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"
 LIMIT = 16 << 20  # bytes of one host's file; real ones have less than 1 MiB
@@ -83,7 +85,17 @@ def _parse_file_name(name: str) -> str:
 
 
 def write_result(folder: Path, result: HostResult) -> None:
-    """Write the file of one host atomically."""
+    """Write the file of one host atomically.
+
+    A failure never replaces a snapshot: it lies beside it until the host answers.
+    """
+    path = folder / make_file_name(result.host)
+    failed = _failure_beside(path)
+    if isinstance(result.answer, Failure) and isinstance(_read(path), Snapshot):
+        failed.parent.mkdir(exist_ok=True)
+        path = failed
+    else:
+        failed.unlink(missing_ok=True)
     if isinstance(result.answer, Snapshot):
         document: dict[str, Any] = {"schema": SNAPSHOT, **encode(result.answer)}
     else:
@@ -93,7 +105,21 @@ def write_result(folder: Path, result: HostResult) -> None:
             "kind": result.answer.kind,
             "reason": result.answer.reason,
         }
-    write_atomically(folder / make_file_name(result.host), json.dumps(document) + "\n")
+    write_atomically(path, json.dumps(document) + "\n")
+
+
+def _failure_beside(path: Path) -> Path:
+    return path.parent / "failed" / path.name
+
+
+def read_last_failure(path: Path) -> Failure | None:
+    """Read why a host has not answered since its snapshot, which is kept."""
+    file = _failure_beside(path)
+    answer = _read(file) if file.exists() else None
+    if not isinstance(answer, Failure):
+        return None
+    day = date.fromtimestamp(path.stat().st_mtime).isoformat()  # noqa: DTZ012 - as the reader's clock
+    return Failure(answer.kind, f"{answer.reason} Its snapshot of {day} is kept.")
 
 
 def list_result_files(folder: Path) -> list[Path]:
@@ -103,7 +129,7 @@ def list_result_files(folder: Path) -> list[Path]:
 
 def read_result(path: Path) -> HostResult:
     """Read the file of a host; an invalid one is a broken host, never an error."""
-    return HostResult(get_host(path), _read(path))
+    return HostResult(get_host(path), read_last_failure(path) or _read(path))
 
 
 def list_answered_hosts(folder: Path) -> set[str]:
@@ -134,11 +160,6 @@ def _list_facts(facts: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + name, value
         elif not isinstance(value, str):
             yield from _list_facts(value, f"{prefix}{name}.")
-
-
-def has_snapshot(folder: Path, host: str) -> bool:
-    """Return whether the folder has a snapshot of a host."""
-    return isinstance(_read(folder / make_file_name(host)), Snapshot)
 
 
 def read_file(path: Path) -> bytes | Failure:
@@ -270,7 +291,11 @@ class FleetRequest:
 
     inventory: str = ""  # of Ansible
     partition: str = ""  # of Slurm
-    pattern: str = "all"  # an Ansible host pattern
+    namespace: str = ""  # of Kubernetes, as the next three
+    image: str = ""
+    runtime_class: str = ""
+    gpus: int = 0  # that each pod asks for
+    pattern: str = "all"  # an Ansible host pattern, or a label selector of Kubernetes
     forks: int = 50  # concurrent hosts
     connect_seconds: int = 10
     host_seconds: int = 60  # for one host, from start to answer

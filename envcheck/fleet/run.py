@@ -8,8 +8,10 @@ from typing import Any
 
 from envcheck.fleet.ansible import run_ansible
 from envcheck.fleet.collector import written_collector
+from envcheck.fleet.kubernetes import run_kubernetes
 from envcheck.fleet.results import (
     BROKEN,
+    HISTORY,
     HUNG,
     EngineError,
     Failure,
@@ -18,7 +20,6 @@ from envcheck.fleet.results import (
     HostResult,
     find_answer,
     get_saved_name,
-    has_snapshot,
     list_answered_hosts,
     list_timeouts,
     write_result,
@@ -43,11 +44,14 @@ def run_fleet(
     """Run an engine and save its results in a folder; return how many hosts had answered before.
 
     A host whose snapshot has timeouts is asked once more at the end, when fewer hosts are, and by
-    the next run. One that fails keeps its earlier snapshot. Raises EngineError, and OSError where
+    the next run, which asks those that the last report could not judge, too. One that fails keeps
+    its earlier snapshot. Raises EngineError, and OSError where
     the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    answered = frozenset() if again else frozenset(list_answered_hosts(folder))
+    answered = frozenset[str]()
+    if not again:
+        answered = frozenset(list_answered_hosts(folder) - _list_undetermined(folder))
     asked, late = set[str](), set[str]()
 
     def start(hosts: list[str]) -> None:
@@ -55,10 +59,11 @@ def run_fleet(
         listener.on_hosts(hosts)
 
     def save(result: HostResult) -> None:
-        if not isinstance(result.answer, Failure) or not has_snapshot(folder, result.host):
+        name, answer = get_saved_name(result.host), result.answer
+        if isinstance(answer, Snapshot) or name not in late:
             write_result(folder, result)
-        if isinstance(result.answer, Snapshot) and list_timeouts(result.answer):
-            late.add(get_saved_name(result.host))
+        if isinstance(answer, Snapshot) and list_timeouts(answer):
+            late.add(name)
         listener.on_result(result)
 
     own = replace(listener, on_hosts=start, on_result=save)
@@ -70,6 +75,18 @@ def run_fleet(
                 replace(request, skip=frozenset(answered | asked - late), forks=forks), own
             )
     return len(answered)
+
+
+def _list_undetermined(folder: Path) -> set[str]:
+    """Name the hosts that answered, and that the last report could not judge all the same."""
+    try:
+        from envcheck.fleet.history import HistoryError, list_undetermined
+    except ImportError:  # a Python without sqlite3
+        return set()
+    try:
+        return list_undetermined(folder / HISTORY)
+    except HistoryError:  # the report says so
+        return set()
 
 
 def run_local(request: FleetRequest, listener: FleetListener) -> None:
@@ -91,7 +108,12 @@ def _query(request: FleetRequest) -> Snapshot | Failure:
     return Failure(BROKEN, "/bin/sh does not exist")
 
 
-_BUILT_IN = {"ansible": run_ansible, "slurm": run_slurm, "local": run_local}
+_BUILT_IN = {
+    "ansible": run_ansible,
+    "slurm": run_slurm,
+    "kubernetes": run_kubernetes,
+    "local": run_local,
+}
 
 
 def _accept_engine(name: str, run: Any) -> Callable[[FleetRequest, FleetListener], None]:

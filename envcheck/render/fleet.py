@@ -6,12 +6,23 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 from envcheck.actions import AskPerson
 from envcheck.actions.extras import needs_extra
-from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
+from envcheck.fleet.report import (
+    Group,
+    HostRow,
+    choose_verdict,
+    count_parts,
+    group_rows,
+    list_splits,
+)
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
@@ -21,13 +32,16 @@ from envcheck.render.html import fill
 from envcheck.render.json_contracts import document_text, pick_fields, remedy_document, schema_keys
 from envcheck.render.report import show_fix
 
+if TYPE_CHECKING:
+    from envcheck.fleet.history import Changes  # with it comes sqlite3, which some Pythons lack
+
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 # and their full-width forms
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
 
 
-def render_fleet_json(rows: list[HostRow], golden: str) -> str:
+def render_fleet_json(rows: list[HostRow], golden: str, changes: Changes | None = None) -> str:
     """Render the rows, schema envcheck/fleet-report/1."""
     document: dict[str, Any] = {
         **schema_keys("envcheck/fleet-report/1"),
@@ -35,8 +49,28 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
         "golden": golden or None,
         "groups": [_group_data(group) for group in group_rows(rows)],
         "hosts": [host_data(row) for row in rows],
+        "differences": [
+            {
+                "label": split.label,
+                "values": [{"value": value, "hosts": hosts} for value, hosts in split.groups],
+            }
+            for split in list_splits(rows)
+        ],
+        **count_parts(rows),
     }
+    if changes:
+        sets = pick_fields(changes, "new", "cleared", "passed", "gone")
+        document["changes"] = {"since": _stamp(changes.since), **sets}
     return document_text(document)
+
+
+def _stamp(seconds: int) -> str | None:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat() if seconds else None
+
+
+def _moment(seconds: int) -> str:
+    """Return a time as the reader's clock shows it."""
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
 def _group_data(group: Group) -> dict[str, Any]:
@@ -78,6 +112,8 @@ def host_data(row: HostRow) -> dict[str, Any]:
         "fix": remedy_document(row.fix, row.system) if row.fix else None,
         "machine": dict(row.machine),
         "drift": list(row.drift),
+        "since": _stamp(row.since),
+        "also": [finding for finding, _ in row.also],
     }
 
 
@@ -95,11 +131,12 @@ def _list_cells(row: HostRow) -> list[str]:
             *layers,
             "; ".join(row.drift),
             fix,
+            _moment(row.since),
         )
     ]
 
 
-_HEAD = ("Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix")
+_HEAD = ("Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix", "Since")
 
 
 def render_fleet_csv(rows: list[HostRow]) -> str:
@@ -117,10 +154,26 @@ def _disarm(text: str) -> str:
     return text
 
 
+_NODE = re.compile(r"(?!(?i:all)$)[A-Za-z0-9][\w.-]*", re.ASCII)  # scontrol expands other names
+_REASON = 100  # characters
+
+
+def render_drain(rows: list[HostRow]) -> str:
+    """Render a command of Slurm for each incompatible host; one that is undetermined stays."""
+    lines = []
+    for row in rows:
+        reason = " ".join(inert(f"envcheck: {row.cause}: {row.message}").split())[:_REASON]
+        command = f"scontrol update NodeName={row.host} State=DRAIN Reason={shlex.quote(reason)}"
+        if row.verdict == INCOMPATIBLE:
+            is_node = _NODE.fullmatch(row.host)
+            lines.append(command if is_node else f"# no name of a node: {row.host!a}")
+    return "\n".join(lines)
+
+
 _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}
 
 
-def render_fleet_html(rows: list[HostRow], golden: str) -> str:
+def render_fleet_html(rows: list[HostRow], golden: str, changes: Changes | None = None) -> str:
     """Render the page; its one script is named by its hash in the page's own policy."""
     with needs_extra("html", "An HTML page"):
         import markupsafe
@@ -134,6 +187,12 @@ def render_fleet_html(rows: list[HostRow], golden: str) -> str:
         show_fix=show_fix,
         verdict=choose_verdict(rows),
         golden=golden,
+        about=[
+            *([_describe_changes(changes)] if changes else []),
+            *_list_also(rows),
+            *_list_splits(rows, verbose=True),
+            *_list_parts(rows),
+        ],
         data={"columns": _HEAD, "tones": _TONES, "rows": [_list_cells(row) for row in rows]},
         script=markupsafe.Markup(script),  # noqa: S704 - our own file, no text of a host
         script_hash=f"sha256-{digest}",
@@ -144,17 +203,29 @@ _NAMED = 6  # hosts of a group that are named without -v
 
 
 def describe_fleet(
-    rows: list[HostRow], golden: str = "", *, verbose: bool = False, quiet: bool = False
+    rows: list[HostRow],
+    golden: str = "",
+    changes: Changes | None = None,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
 ) -> Document:
-    """Describe the groups; `verbose` names every host, `quiet` leaves the verdict."""
+    """Describe the troubles; `verbose` names every host, `quiet` leaves the verdict."""
     found = [row.verdict for row in rows]
     verdicts = ", ".join(
         f"{found.count(each)} {each}" for each in (COMPATIBLE, INCOMPATIBLE, UNDETERMINED)
     )
     verdict, groups = choose_verdict(rows), group_rows(rows)
     body = [
-        *(_describe_group(group, rows if verbose else []) for group in groups),
-        *_list_drift(rows, golden, verbose=verbose),
+        *([_describe_changes(changes)] if changes else []),
+        *(
+            _describe_group(group, rows if verbose else [])
+            for group in groups
+            if verbose or group.cause
+        ),
+        *_list_also(rows),
+        *(_list_drift(rows, verbose=verbose) if golden else _list_splits(rows, verbose=verbose)),
+        *(_list_parts(rows) if verbose else ()),
     ]
     return Document(
         "envcheck fleet",
@@ -187,6 +258,12 @@ def _close(group: Group) -> Section | None:
 def _describe_group(group: Group, rows: list[HostRow]) -> Section:
     """Describe a group by its messages, or by its hosts' where rows are given."""
     count = counted(len(group.hosts), "host")
+    if group.since:
+        count += (
+            f", since {_moment(group.since)}"
+            if len(group.hosts) == 1
+            else (f", the first since {_moment(group.since)}")
+        )
     title = Line(f"{group.cause or 'works'}: {count}", f"{group.verdict.upper()}  ", group.verdict)
     members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)]
     return Section(tuple(_list_hosts(members) if rows else _list_messages(group)), title)
@@ -205,19 +282,71 @@ def _list_messages(group: Group) -> Iterator[Block]:
         yield from show_fix(*group.fixes[0])
     if len(group.fixes) > 1:
         yield Line("This does not fix all of them: -v shows the fix of each host.", kind="dim")
+    if group.verdict == UNDETERMINED:
+        yield Line("The next `envcheck fleet run` asks again.", kind="dim")
 
 
 def _list_hosts(rows: Iterable[HostRow]) -> Iterator[Block]:
     """Show each host's message; a fix that several hosts in a row share is shown once."""
     said = None
     for row in rows:
-        yield Line(f"{row.host}: {row.message}")
+        since = f" (since {_moment(row.since)})" if row.since else ""
+        yield Line(f"{row.host}: {row.message}{since}")
         if row.fix != said:
             yield from show_fix(row.fix, row.system)
         said = row.fix
 
 
-def _list_drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Section]:
+def _list_also(rows: list[HostRow]) -> Iterator[Section]:
+    """List what hosts have beside their cause."""
+    hosts = defaultdict[str, list[str]](list)
+    for row in rows:
+        for finding, _ in row.also:
+            hosts[finding].append(row.host)
+    if hosts:
+        yield Section(tuple(_name_hosts("", hosts)), Line("Also found:"))
+
+
+def _describe_changes(changes: Changes) -> Section:
+    lines = [
+        *_name_hosts("new: ", changes.new),
+        *_name_hosts("cleared: ", changes.cleared),
+        *_name_hosts("came and went: ", changes.passed),
+        *([Line(f"not listed any more: {_shorten(changes.gone)}")] if changes.gone else []),
+    ]
+    oldest = "oldest " if changes.is_oldest else ""
+    title = f"Since the {oldest}report of {_moment(changes.since)}:"
+    return Section(tuple(lines or [Line("nothing changed")]), Line(title))
+
+
+def _name_hosts(lead: str, hosts: Mapping[str, Sequence[str]]) -> Iterator[Line]:
+    for finding, names in hosts.items():
+        yield Line(f"{lead}{finding} on {_shorten(names)}")
+
+
+def _list_parts(rows: list[HostRow]) -> Iterator[Section]:
+    for name, counts in count_parts(rows).items():
+        lines = tuple(Line(f"{count} x {part}") for part, count in counts.items())
+        yield Section(lines, Line(f"{name.capitalize()}:"))
+
+
+def _list_splits(rows: list[HostRow], *, verbose: bool) -> Iterator[Section]:
+    """List what hosts of one kind do not have in common, the usual value first.
+
+    What an incompatible host has is its cause's matter, unless `verbose`.
+    """
+    known = {row.host for row in rows if row.verdict == INCOMPATIBLE and not verbose}
+    for split in list_splits(rows):
+        (usual, _), *others = split.groups
+        groups = [(value, [host for host in hosts if host not in known]) for value, hosts in others]
+        lines = [Line(f"{_shorten(hosts)}: {value}") for value, hosts in groups if hosts]
+        if lines:
+            first = Line(f"{split.usual}: {usual}")
+            yield Section((first, *lines), Line(f"{split.label} differs:"))
+
+
+def _list_drift(rows: list[HostRow], *, verbose: bool) -> Iterator[Section]:
+    """List where hosts differ from the golden host."""
     drifting = [row for row in rows if row.drift]
     if not drifting:
         return
@@ -226,11 +355,8 @@ def _list_drift(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[
     if len(shown) < len(drifting):
         lines.append(Line(f"and {len(drifting) - len(shown)} more: -v shows them"))
     count = "1 host differs" if len(drifting) == 1 else f"{len(drifting)} hosts differ"
-    yield Section(
-        tuple(lines),
-        Line(f"{count} from {'the golden host' if golden else 'most hosts of the same kind'}:"),
-    )
+    yield Section(tuple(lines), Line(f"{count} from the golden host:"))
 
 
-def _shorten(hosts: tuple[str, ...]) -> str:
+def _shorten(hosts: Sequence[str]) -> str:
     return shorten(hosts, _NAMED)

@@ -19,9 +19,7 @@ def plain(driver: str) -> Snapshot:
     snapshot = snapshot_of("docker-with-gpu")
     release = Known(driver, Source("file", "composed"))
     facts = snapshot.facts
-    return replace(
-        snapshot, facts=replace(facts, driver=replace(facts.driver, release=release))
-    )
+    return replace(snapshot, facts=replace(facts, driver=replace(facts.driver, release=release)))
 
 
 def drivers_left_behind() -> Answers:
