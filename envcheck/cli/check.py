@@ -9,7 +9,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT
+from envcheck.cli.common import OF_VERDICT, option
 from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 
 EXAMPLE = "Example: envcheck check Dockerfile requirements.txt --format github"
@@ -20,37 +20,15 @@ _JOINED = ("text", "markdown", "github")
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @common.inspected_python
-@click.option(
-    "--config",
-    metavar="FILE",
-    default="",
-    help=f"The file with the [tool.envcheck] table [{api.CONFIG}].",
-)
-@click.option(
-    "--dockerfile",
-    "file",
-    metavar="FILE",
-    default="",
-    help="The same as FILE: judge what this file builds.",
-)
-@click.option(
-    "--expect", type=click.Choice(["auto", "gpu", "cpu"]), help="Override the table's `expect`."
-)
-@click.option(
-    "--driver",
-    default="",
-    metavar="VERSION",
-    help="The driver of the machines that a FILE is for.",
-)
-@click.option("--gpu", multiple=True, metavar="NAME", help="Their GPU, or its compute capability.")
-@click.option(
-    "--extra", "extras", multiple=True, metavar="NAME", help="An extra of it that is installed."
-)
-@click.option(
-    "--group", "groups", multiple=True, metavar="NAME", help="A group of it that is installed."
-)
+@option("--config FILE", f"The file with the [tool.envcheck] table [{api.CONFIG}].")
+@option("--dockerfile FILE", "The same as FILE: judge what this file builds.", "file")
+@option("--expect", "Override the table's `expect`.", type=click.Choice(["auto", "gpu", "cpu"]))
+@option("--driver VERSION", "The driver of the machines that a FILE is for.")
+@option("--gpu NAME", "Their GPU, or its compute capability.", multiple=True)
+@option("--extra NAME", "An extra of it that is installed.", "extras", multiple=True)
+@option("--group NAME", "A group of it that is installed.", "groups", multiple=True)
 @common.snapshot("Judge a saved machine instead of this one.")
-@click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
+@option("--no-snapshot", "Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*REPORT_FORMATS)
 def check(

@@ -44,6 +44,20 @@ def write_file(path: str, text: str) -> None:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def option(spelling: str, words: str, *target: str, **more: Any) -> Callable[[F], F]:
+    """Make an option: "-o --output FILE" takes a text, "" by default; "--all" is a flag."""
+    *names, last = spelling.split(" ")
+    if last.startswith("-"):
+        names.append(last)
+        if "type" not in more and "default" not in more:
+            more["is_flag"] = True
+    else:
+        more["metavar"] = last
+        if "type" not in more and "multiple" not in more:
+            more.setdefault("default", "")
+    return click.option(*names, *target, help=words, **more)
+
+
 # What a command can inspect. Two of them are refused: only one would be inspected.
 _INSPECTED = {
     "python": "--python",
@@ -58,17 +72,13 @@ def inspected_python(command: F) -> F:
 
     @functools.wraps(command)
     def check_one(**given: object) -> object:
-        named = [option for name, option in _INSPECTED.items() if given.get(name)]
+        named = [typed for name, typed in _INSPECTED.items() if given.get(name)]
         if len(named) > 1:
             raise UserError(f"{named[0]} and {named[1]} exclude each other: choose one of them.")
         return command(**given)
 
-    env = click.option(
-        "--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment."
-    )
-    python = click.option(
-        "--python", default="", metavar="PATH", help="Inspect this Python interpreter."
-    )
+    env = option("--env NAME_OR_DIR", "Inspect this venv or conda environment.")
+    python = option("--python PATH", "Inspect this Python interpreter.")
     return python(env(cast("F", check_one)))
 
 
@@ -79,15 +89,8 @@ def _check_mirror(_: click.Context, __: click.Parameter, value: str) -> str:
 def torch_index(command: F) -> F:
     """Add --torch-index: a mirror of PyTorch's own package index."""
     words = "A mirror of https://download.pytorch.org/whl."
-    option = click.option(
-        "--torch-index",
-        default="",
-        envvar="ENVCHECK_TORCH_INDEX",
-        metavar="URL",
-        callback=_check_mirror,
-        help=words,
-    )
-    return option(command)
+    add = option("--torch-index URL", words, envvar="ENVCHECK_TORCH_INDEX", callback=_check_mirror)
+    return add(command)
 
 
 SECONDS = 10.0  # until a plan is shown as it is
@@ -111,16 +114,10 @@ def verification(command: F) -> F:
         "Fail unless the plan resolves on the package index;"
         " do not ask it [ask, and say what it answers]."
     )
-    switch = click.option(
-        "--verify/--no-verify", default=None, envvar="ENVCHECK_VERIFY", help=words
-    )
+    switch = option("--verify/--no-verify", words, default=None, envvar="ENVCHECK_VERIFY")
     limit = click.FloatRange(min=0, min_open=True, max=3600)
     least = f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}]."
-    return switch(
-        click.option("--verify-timeout", metavar="SECONDS", type=limit, help=least)(
-            cast("F", choose)
-        )
-    )
+    return switch(option("--verify-timeout SECONDS", least, type=limit)(cast("F", choose)))
 
 
 FOR_PEOPLE = ("text", "markdown", "html")  # formats of a report that people read
@@ -157,15 +154,13 @@ def proving(command: F) -> F:
         "Import the frameworks for real;"
         " judge by files alone [import, in formats that people read]."
     )
-    switch = click.option(
-        "--import/--no-import", "imports", default=None, envvar="ENVCHECK_IMPORT", help=words
+    switch = option(
+        "--import/--no-import", words, "imports", default=None, envvar="ENVCHECK_IMPORT"
     )
     limit = click.FloatRange(min=0, min_open=True, max=3600)
     least = "Seconds for all imports together [20]."
     return switch(
-        click.option("--import-timeout", metavar="SECONDS", type=limit, default=20.0, help=least)(
-            cast("F", choose)
-        )
+        option("--import-timeout SECONDS", least, type=limit, default=20.0)(cast("F", choose))
     )
 
 
@@ -180,28 +175,21 @@ def with_requirements(command: F) -> F:
         return command(requirements=(*requirements, *beside), **given)
 
     lists = (
-        ("--group", "groups", "NAME", "A dependency group of the project that REQ names, too."),
-        ("--extra", "extras", "NAME", "An extra of the project that REQ names. Repeatable."),
-        ("-c/--constraint", "constraint_files", "FILE", "Keep within this file's bounds."),
-        (
-            "-r/--requirement",
-            "requirement_files",
-            "FILE",
-            "Also what this file asks for.",
-        ),
+        ("--group NAME", "groups", "A dependency group of the project that REQ names, too."),
+        ("--extra NAME", "extras", "An extra of the project that REQ names. Repeatable."),
+        ("-c --constraint FILE", "constraint_files", "Keep within this file's bounds."),
+        ("-r --requirement FILE", "requirement_files", "Also what this file asks for."),
     )
-    option = click.option(
-        "--with",
+    add = option(
+        "--with REQ",
+        "Choose REQ together with this, such as torch==2.8.*. Repeatable.",
         "beside",
-        metavar="REQ",
         multiple=True,
-        help="Choose REQ together with this, such as torch==2.8.*. Repeatable.",
         shell_complete=complete_names,
     )
-    whole = option(cast("F", combine))
-    for names, target, metavar, words in lists:
-        add = click.option(*names.split("/"), target, metavar=metavar, multiple=True, help=words)
-        whole = add(whole)
+    whole = add(cast("F", combine))
+    for spelling, target, words in lists:
+        whole = option(spelling, words, target, multiple=True)(whole)
     argument = click.argument(
         "requirements", metavar="[REQ...]", nargs=-1, shell_complete=complete_names
     )
@@ -211,7 +199,7 @@ def with_requirements(command: F) -> F:
 def upgrade(command: F) -> F:
     """Add --upgrade: an environment that is there moves to the newest releases."""
     words = "Replace what works in the environment by the newest release that works here."
-    return click.option("-U", "--upgrade", is_flag=True, help=words)(command)
+    return option("-U --upgrade", words)(command)
 
 
 def names_requirements(asked: Mapping[str, Any]) -> bool:
@@ -238,8 +226,8 @@ def verbosity(quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
     """Add -v and -q with these help texts."""
 
     def add(command: F) -> F:
-        less = click.option("-q", "--quiet", is_flag=True, help=quiet)
-        return click.option("-v", "--verbose", is_flag=True, help=verbose)(less(command))
+        less = option("-q --quiet", quiet)
+        return option("-v --verbose", verbose)(less(command))
 
     return add
 
@@ -287,10 +275,8 @@ def output_format(*forms: str) -> Callable[[F], F]:
                 )
             return command(form="json" if as_json else form or forms[0], **others)
 
-        short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-        choice = click.option(
-            "--format", "form", type=click.Choice(forms), help=f"How to print [{forms[0]}]."
-        )
+        short = option("--json", "Short for --format json.", "as_json")
+        choice = option("--format", f"How to print [{forms[0]}].", "form", type=click.Choice(forms))
         return choice(short(cast("F", choose)))
 
     return add
@@ -300,7 +286,7 @@ def coloring(command: F) -> F:
     """Add --color; the command takes `color_mode`."""
     modes = click.Choice(["auto", "always", "never"])
     words = "Colour the text report; auto honours NO_COLOR and FORCE_COLOR."
-    return click.option("--color", "color_mode", type=modes, default="auto", help=words)(command)
+    return option("--color", words, "color_mode", type=modes, default="auto")(command)
 
 
 def printing(
@@ -331,7 +317,7 @@ def printing(
             return whole
         if to_file:
             words = "Write to this file instead of standard output."
-            file = click.option("-o", "--output", "report_file", metavar="FILE", help=words)
+            file = option("-o --output FILE", words, "report_file", default=None)
             whole = file(whole)
         return output_format(*forms)(whole)
 
@@ -353,42 +339,31 @@ def _writing_to(path: str | None) -> Iterator[None]:
 
 def expectation(words: str = "What must work; auto: a GPU if there is one.") -> Callable[[F], F]:
     """Add --expect."""
-    return click.option(
-        "--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help=words
-    )
+    return option("--expect", words, type=click.Choice(["auto", "gpu", "cpu"]), default="auto")
 
 
 def matrix(words: str) -> Callable[[F], F]:
     """Add --matrix: a file, or an address with its hash, that replaces the built-in matrix."""
     named = f"{words} A file, or https://HOST/FILE#sha256=HASH."
-    return click.option("--matrix", metavar="FILE_OR_URL", default=None, help=named)
+    return option("--matrix FILE_OR_URL", named, default=None)
 
 
 def snapshot(words: str) -> Callable[[F], F]:
     """Add --snapshot: a saved machine."""
-    return click.option("--snapshot", metavar="FILE", help=words)
+    return option("--snapshot FILE", words, default=None)
 
 
 def releases(
     words: str = "Judge this release too, installed or not.", name: str = "requirements"
 ) -> Callable[[F], F]:
     """Add --for: requirements; the command takes them as `requirements`, or by another name."""
-    return click.option(
-        "--for",
-        name,
-        multiple=True,
-        metavar="REQ",
-        shell_complete=complete_names,
-        help=words,
-    )
+    return option("--for REQ", words, name, multiple=True, shell_complete=complete_names)
 
 
 def installer(usual: str) -> Callable[[F], F]:
     """Add --installer; `usual` says which one is taken without it."""
     choice = click.Choice(["pip", "uv", "conda"])
-    return click.option(
-        "--installer", type=choice, default=None, help=f"Installer to use [{usual}]."
-    )
+    return option("--installer", f"Installer to use [{usual}].", type=choice, default=None)
 
 
 class ProgressLine:

@@ -8,7 +8,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError, option
 from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 from envcheck.model import INCOMPATIBLE, Report
 from envcheck.rules import Context, Target
@@ -21,28 +21,15 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @common.releases()
 @common.expectation()
 @common.snapshot("Judge a saved machine instead of this one.")
-@click.option(
-    "--smoke",
-    is_flag=True,
-    help="Also compute something small on each device, like `envcheck smoke`.",
-)
-@click.option(
-    "--only",
-    metavar="IDS",
-    default="",
-    help="Run only the checks for these finding ids, comma-separated.",
-)
-@click.option(
-    "--baseline", default="", metavar="FILE", help="Count only what this baseline does not hold."
-)
-@click.option(
-    "--write-baseline",
+@option("--smoke", "Also compute something small on each device, like `envcheck smoke`.")
+@option("--only IDS", "Run only the checks for these finding ids, comma-separated.")
+@option("--baseline FILE", "Count only what this baseline does not hold.")
+@option(
+    "--write-baseline FILE",
+    "Write what is found today to this file, and exit with 0.",
     "new_baseline",
-    default="",
-    metavar="FILE",
-    help="Write what is found today to this file, and exit with 0.",
 )
-@click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
+@option("--no-snapshot", "Leave the snapshot out of the JSON report.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.proving
 @common.printing(*REPORT_FORMATS)

@@ -10,7 +10,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import INTERRUPTED, OF_VERDICT, UserError
+from envcheck.cli.common import INTERRUPTED, OF_VERDICT, UserError, option
 from envcheck.cli.report import FORMATS, print_answer
 from envcheck.explain.judge import LogJudge, find_main_finding
 from envcheck.explain.scan import Scanner
@@ -28,13 +28,9 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @common.snapshot("Judge with the facts of this saved machine.")
-@click.option(
-    "--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it."
-)
+@option("--here", "Judge with the facts of this machine: the log was written on it.")
 @common.expectation("What the program needs; auto: a GPU if the log shows or asks for one.")
-@click.option(
-    "--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows."
-)
+@option("--follow", "Name a cause as soon as it is known, while the log grows.")
 @common.matrix("Judge by this compatibility matrix.")
 @common.printing(*FORMATS)
 def explain(

@@ -10,6 +10,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.check import warn_of_expired
+from envcheck.cli.common import option
 from envcheck.cli.installation import (
     InstallProgress,
     OutputOptions,
@@ -84,10 +85,10 @@ EXAMPLE = "Example: envcheck fix --env .venv --dry-run"
 @common.inspected_python
 @common.releases("This release must work too.")
 @common.expectation()
-@click.option(
-    "--config",
-    metavar="FILE",
-    help="Fix what `envcheck check` finds with this [tool.envcheck] table.",
+@option(
+    "--config FILE",
+    "Fix what `envcheck check` finds with this [tool.envcheck] table.",
+    default=None,
 )
 @output_options("Print the steps that would run, and change nothing.")
 @common.matrix("Judge by this compatibility matrix.")

@@ -16,7 +16,7 @@ import click
 from envcheck import api
 from envcheck.actions import type_here
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.cli.common import OF_VERDICT, UserError, option
 from envcheck.cli.report import print_answer
 from envcheck.fleet.kubernetes import make_manifest
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
@@ -61,60 +61,37 @@ def fleet(context: click.Context) -> None:
 
 
 @fleet.command(epilog="Example: envcheck fleet run -i inventory.ini --limit gpu -o machines")
-@click.option(
-    "-i",
-    "--inventory",
-    default="",
-    metavar="FILE",
-    help="Ansible's inventory: INI, YAML, a script or a folder.",
-)
-@click.option(
-    "-o",
-    "--output",
-    default="envcheck-fleet",
-    metavar="DIR",
-    help="Keep one file for each host here.",
-)
-@click.option(
-    "--engine", type=click.Choice(list(ENGINES)), default="ansible", help="How to reach the hosts."
-)
-@click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
-@click.option("--namespace", default="", metavar="NAME", help="Kubernetes' namespace of the Jobs.")
-@click.option("--image", default="", metavar="IMAGE", help="Their image: a shell, Python >= 3.8.")
-@click.option("--runtime-class", default="", metavar="NAME", help="Their runtime class: nvidia.")
-@click.option("--gpus", default=0, type=click.IntRange(0, 64), help="GPUs that each pod asks for.")
-@click.option(
-    "--print-manifest",
-    is_flag=True,
-    help="Print the rights and the Job of Kubernetes, and ask nothing.",
-)
-@click.option(
-    "--limit",
+@option("-i --inventory FILE", "Ansible's inventory: INI, YAML, a script or a folder.")
+@option("-o --output DIR", "Keep one file for each host here.", default="envcheck-fleet")
+@option("--engine", "How to reach the hosts.", type=click.Choice(list(ENGINES)), default="ansible")
+@option("--partition NAME", "Slurm's partition.")
+@option("--namespace NAME", "Kubernetes' namespace of the Jobs.")
+@option("--image IMAGE", "Their image: a shell, Python >= 3.8.")
+@option("--runtime-class NAME", "Their runtime class: nvidia.")
+@option("--gpus", "GPUs that each pod asks for.", default=0, type=click.IntRange(0, 64))
+@option("--print-manifest", "Print the rights and the Job of Kubernetes, and ask nothing.")
+@option(
+    "--limit PATTERN",
+    "Only these hosts, as Ansible names them, or by labels of Kubernetes.",
     "pattern",
     default="all",
-    metavar="PATTERN",
-    help="Only these hosts, as Ansible names them, or by labels of Kubernetes.",
 )
-@click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
-@click.option(
-    "--timeout",
-    "host_seconds",
-    default=60,
-    type=click.IntRange(5, 3600),
-    help="Seconds for one host.",
+@option("--forks", "Hosts to ask at a time.", default=50, type=click.IntRange(1, 1000))
+@option(
+    "--timeout", "Seconds for one host.", "host_seconds", default=60, type=click.IntRange(5, 3600)
 )
-@click.option(
+@option(
     "--connect-timeout",
+    "Seconds to reach it.",
     "connect_seconds",
     default=10,
     type=click.IntRange(1, 600),
-    help="Seconds to reach it.",
 )
-@click.option("--become", is_flag=True, help="Read as root, through Ansible's become.")
-@click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
-@click.option("--again", is_flag=True, help="Also ask the hosts that have answered in full.")
+@option("--become", "Read as root, through Ansible's become.")
+@option("--python PATH", "Inspect this interpreter on each host.")
+@option("--again", "Also ask the hosts that have answered in full.")
 @common.output_format("text", "json")
-@click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
+@option("-q --quiet", "Do not print each host's answer.")
 def run(
     output: str,
     *,
@@ -234,28 +211,12 @@ def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
 
 @fleet.command(epilog="Example: envcheck fleet report machines --golden gpu001 --html fleet.html")
 @click.argument("folder", metavar="DIR")
-@click.option(
-    "--golden", default="", metavar="HOST", help="Report where each host differs from this one."
+@option("--golden HOST", "Report where each host differs from this one.")
+@option("--html FILE", "Also write one page that filters, sorts and groups.", "html_file")
+@option(
+    "--since WHEN", "Report what is new and what cleared: yesterday, 2026-11-26, 12h, 3d or 2w."
 )
-@click.option(
-    "--html",
-    "html_file",
-    default="",
-    metavar="FILE",
-    help="Also write one page that filters, sorts and groups.",
-)
-@click.option(
-    "--since",
-    default="",
-    metavar="WHEN",
-    help="Report what is new and what cleared: yesterday, 2026-11-26, 12h, 3d or 2w.",
-)
-@click.option(
-    "--history",
-    default="",
-    metavar="FILE",
-    help=f"Keep what each report finds here [{HISTORY} in DIR].",
-)
+@option("--history FILE", f"Keep what each report finds here [{HISTORY} in DIR].")
 @common.expectation()
 @common.releases()
 @common.matrix("Judge by this compatibility matrix.")

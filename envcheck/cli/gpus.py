@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.cli.common import OF_VERDICT, UserError, option
 from envcheck.gpus.fits import Job, is_trainable, load_training_memory, parse_count
 from envcheck.gpus.holders import GpuView
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
@@ -155,83 +155,70 @@ DTYPES, OPTIMIZERS = map(tuple, (load_training_memory().dtypes, load_training_me
 
 
 @click.command(epilog=EXAMPLE)
-@click.option(
-    "--watch",
+@option(
+    "--watch SECONDS",
+    "Read again every SECONDS; Ctrl-C ends it.",
     "seconds",
     type=click.FloatRange(0.1),
-    metavar="SECONDS",
-    help="Read again every SECONDS; Ctrl-C ends it.",
 )
-@click.option(
-    "--free",
+@option(
+    "--free N",
+    "Print the UUIDs of N GPUs that no process uses:"
+    " CUDA_VISIBLE_DEVICES=$(envcheck gpus --free 2).",
     type=click.IntRange(1),
-    metavar="N",
-    help=(
-        "Print the UUIDs of N GPUs that no process uses:"
-        " CUDA_VISIBLE_DEVICES=$(envcheck gpus --free 2)."
-    ),
 )
-@click.option(
-    "--csv", "csv_file", metavar="FILE", help="Append a row for each GPU and reading to this file."
+@option(
+    "--csv FILE", "Append a row for each GPU and reading to this file.", "csv_file", default=None
 )
-@click.option(
-    "--fits",
+@option(
+    "--fits PARAMS",
+    "Check whether a model with 340M or 1.3B weights fits into memory.",
     "parameters",
-    metavar="PARAMS",
-    help="Check whether a model with 340M or 1.3B weights fits into memory.",
+    default=None,
 )
-@click.option(
+@option(
     "--dtype",
+    "Data type of the weights.",
     type=click.Choice(DTYPES),
     default="fp32",
     show_default=True,
-    help="Data type of the weights.",
 )
-@click.option(
+@option(
     "--optimizer",
+    "none: inference.",
     type=click.Choice(OPTIMIZERS),
     default="adam",
     show_default=True,
-    help="none: inference.",
 )
-@click.option(
-    "--batch", type=click.IntRange(1), default=1, show_default=True, help="Samples in a batch."
-)
-@click.option(
-    "--activations",
-    metavar="COUNT",
-    default="0",
-    help="Numbers that one sample keeps for the backward pass.",
-)
-@click.option(
+@option("--batch", "Samples in a batch.", type=click.IntRange(1), default=1, show_default=True)
+@option("--activations COUNT", "Numbers that one sample keeps for the backward pass.", default="0")
+@option(
     "--activation-copies",
+    "2 counts the activations' gradients as well, as textbooks do.",
     "copies",
     type=click.IntRange(1, 2),
     default=2,
     show_default=True,
-    help="2 counts the activations' gradients as well, as textbooks do.",
 )
-@click.option(
-    "--checkpointing",
+@option(
+    "--checkpointing LAYERS",
+    "The model has LAYERS layers and recomputes activations (gradient checkpointing).",
     "layers",
     type=click.IntRange(2),
-    metavar="LAYERS",
-    help="The model has LAYERS layers and recomputes activations (gradient checkpointing).",
 )
-@click.option(
-    "--reserve",
+@option(
+    "--reserve GIB",
+    "Leave this much for the CUDA context, workspaces and fragmentation.",
     type=click.FloatRange(0),
     default=2.0,
     show_default=True,
-    metavar="GIB",
-    help="Leave this much for the CUDA context, workspaces and fragmentation.",
 )
-@click.option(
+@option(
     "--timeout",
+    "Seconds to wait for the driver.",
     type=click.FloatRange(0.1),
     default=10.0,
     show_default=True,
-    help="Seconds to wait for the driver.",
 )
 @common.printing("text", "json", verbose="Show whole command lines.")
 def gpus(
@@ -294,11 +281,11 @@ def _parse_job(
 
 def _refuse_options(*names: str) -> None:
     context = click.get_current_context()
-    for option in context.command.params:
+    for each in context.command.params:
         if (
-            option.name in names
-            and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT
+            each.name in names
+            and context.get_parameter_source(each.name) is not ParameterSource.DEFAULT
         ):
             raise UserError(
-                f"{option.opts[0]} describes a job: add --fits with the number of its weights."
+                f"{each.opts[0]} describes a job: add --fits with the number of its weights."
             )

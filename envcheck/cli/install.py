@@ -13,7 +13,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError, option
 from envcheck.cli.installation import (
     InstallProgress,
     OutputOptions,
@@ -277,56 +277,35 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.command(epilog=EXAMPLE)
 @common.with_requirements
 @common.upgrade
-@click.option(
-    "--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv]."
-)
-@click.option(
-    "--python", metavar="X.Y", default="", help="Create a new environment with this Python."
-)
+@option("--env DIR", "The environment, new or existing [.venv].", "folder")
+@option("--python X.Y", "Create a new environment with this Python.")
 @common.installer("uv if it is installed")
 @common.expectation()
 @output_options("Print the plan that would run, and change nothing.")
-@click.option(
-    "--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`."
+@option("--smoke", "Keep the environment only if it passes `envcheck smoke`.")
+@option("--system", "Also run the steps that change the machine itself.")
+@option(
+    "--rollback [ID]", "Undo the last installation.", default=None, is_flag=False, flag_value="last"
 )
-@click.option("--system", is_flag=True, help="Also run the steps that change the machine itself.")
-@click.option(
-    "--rollback",
-    metavar="[ID]",
-    is_flag=False,
-    flag_value="last",
-    help="Undo the last installation.",
-)
-@click.option(
-    "--resume",
-    "resumes",
-    is_flag=True,
-    help="After a crash: finish, or restore the old environment.",
-)
-@click.option(
-    "--remove-kept", "removes_kept", is_flag=True, help="Remove the copy that --rollback restores."
-)
-@click.option("--driver", metavar="VERSION", default="", help="With driver: at least this one.")
+@option("--resume", "After a crash: finish, or restore the old environment.", "resumes")
+@option("--remove-kept", "Remove the copy that --rollback restores.", "removes_kept")
+@option("--driver VERSION", "With driver: at least this one.")
 @common.releases("With driver: one that runs this release.", "served")
-@click.option(
+@option(
     "--containers",
+    "With driver: also give them the GPUs.",
     type=click.Choice(ENGINES),
     default=None,
-    help="With driver: also give them the GPUs.",
 )
-@click.option("--reboot", is_flag=True, help="With driver: also restart the machine.")
-@click.option("--enrol-key", is_flag=True, help="With driver: also enrol a key for Secure Boot.")
-@click.option("--remove-other-driver", is_flag=True, help="With driver: also remove packages.")
-@click.option("--blacklist-nouveau", is_flag=True, help="With driver: also keep nouveau out.")
-@click.option("--lock", metavar="FILE", default="", help="Install this pylock.toml, once judged.")
-@click.option(
-    "--from",
-    "wheelhouse",
-    metavar="DIR",
-    default="",
-    help="Install what `plan --download DIR` brought, without a network.",
+@option("--reboot", "With driver: also restart the machine.")
+@option("--enrol-key", "With driver: also enrol a key for Secure Boot.")
+@option("--remove-other-driver", "With driver: also remove packages.")
+@option("--blacklist-nouveau", "With driver: also keep nouveau out.")
+@option("--lock FILE", "Install this pylock.toml, once judged.")
+@option(
+    "--from DIR", "Install what `plan --download DIR` brought, without a network.", "wheelhouse"
 )
-@click.option("--matrix", metavar="FILE", help="Plan and judge by this compatibility matrix.")
+@option("--matrix FILE", "Plan and judge by this compatibility matrix.", default=None)
 @common.torch_index
 @common.verification
 def install(
@@ -357,8 +336,7 @@ def install(
     if asked["requirements"] == (DRIVER,):
         from envcheck.cli.install_driver import DriverOptions, install_driver
 
-        named = (folder, lock, wheelhouse, rollback, removes_kept, smoke, asked["upgrade"])
-        if any(named):
+        if any((folder, lock, wheelhouse, rollback, removes_kept, smoke, asked["upgrade"])):
             raise UserError("`install driver` changes no environment: leave out options of one.")
         options = DriverOptions(
             driver, served, containers or "", asked["system"], resumes, consents, matrix

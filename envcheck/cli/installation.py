@@ -17,7 +17,7 @@ import click
 
 from envcheck.actions import HERE, ActivateEnvironment, type_here
 from envcheck.cli import common
-from envcheck.cli.common import ProgressLine, UserError
+from envcheck.cli.common import ProgressLine, UserError, option
 from envcheck.cli.downloads import Downloads, format_bytes
 from envcheck.frameworks import framework_of
 from envcheck.host.system import list_programs_in
@@ -78,11 +78,9 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
             return command(output=output, **others)
 
         form = common.output_format("text", "json")
-        root = click.option(
-            "--as-root", is_flag=True, help="As root, change an environment of another user."
-        )
-        yes = click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
-        dry = click.option("--dry-run", is_flag=True, help=dry_run)
+        root = option("--as-root", "As root, change an environment of another user.")
+        yes = option("--yes", "Do not ask.", "agreed")
+        dry = option("--dry-run", dry_run)
         printing = form(common.coloring(common.verbosity()(packed)))
         return cast("common.F", dry(yes(root(printing))))
 

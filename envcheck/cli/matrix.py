@@ -10,7 +10,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.cli.common import OF_VERDICT, UserError, option
 from envcheck.cli.report import FORMATS_WITHOUT_FINDINGS, print_answer
 from envcheck.render.matrix import MatrixOptions, describe_found
 from envcheck.rules.matrix_question import MATRIX_PLATFORMS
@@ -54,9 +54,7 @@ def _add_row_options(command: F) -> F:
         "Query this matrix instead of the built-in one.",
         FORMATS_WITHOUT_FINDINGS,
     )
-    sources = click.option(
-        "--sources", is_flag=True, help="Name the artifact or document that each row rests on."
-    )
+    sources = option("--sources", "Name the artifact or document that each row rests on.")
     return sources(add(command))
 
 
@@ -78,33 +76,15 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
 
 
 @matrix.command(epilog=EXAMPLE)
-@click.option(
-    "--python",
-    metavar="X.Y",
-    default="",
-    help="Releases with a wheel for this Python (3.14t: free-threaded).",
+@option("--python X.Y", "Releases with a wheel for this Python (3.14t: free-threaded).")
+@option("--driver VERSION", "GPU builds that run on this driver release.")
+@option("--gpu NAME", "GPU builds with code for this product or compute capability.")
+@option(
+    "--platform", "Releases for this platform.", type=click.Choice(MATRIX_PLATFORMS), default=None
 )
-@click.option(
-    "--driver", metavar="VERSION", default="", help="GPU builds that run on this driver release."
-)
-@click.option(
-    "--gpu",
-    metavar="NAME",
-    default="",
-    help="GPU builds with code for this product or compute capability.",
-)
-@click.option(
-    "--platform",
-    type=click.Choice(MATRIX_PLATFORMS),
-    default=None,
-    help="Releases for this platform.",
-)
-@click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="List all releases that meet the conditions, equal ones on one line.",
+@option("--framework NAME", "Releases of this framework only.")
+@option(
+    "--all", "List all releases that meet the conditions, equal ones on one line.", "everything"
 )
 @_add_row_options
 def query(printing: common.Printing, *, everything: bool, sources: bool, **asked: Any) -> int:
@@ -123,21 +103,11 @@ def query(printing: common.Printing, *, everything: bool, sources: bool, **asked
     short_help="Add new releases from the published wheels.",
     epilog="Example: envcheck matrix refresh --framework tensorflow --output matrix.json",
 )
-@click.option(
-    "--framework",
-    "frameworks",
-    multiple=True,
-    metavar="NAME",
-    help="Refresh this framework only; repeatable.",
-)
-@click.option("--since", metavar="VERSION", default="", help="Leave older releases as they are.")
-@click.option(
-    "-o", "--output", metavar="PATH", help="Write to this file, or its parts to this folder."
-)
-@click.option(
-    "--deep",
-    is_flag=True,
-    help="Also read the binaries of new rows, and of all rows since --since; up to 1 GB each.",
+@option("--framework NAME", "Refresh this framework only; repeatable.", "frameworks", multiple=True)
+@option("--since VERSION", "Leave older releases as they are.")
+@option("-o --output PATH", "Write to this file, or its parts to this folder.", default=None)
+@option(
+    "--deep", "Also read the binaries of new rows, and of all rows since --since; up to 1 GB each."
 )
 @_add_options(
     "Print only what was left out and how many rows changed.",
@@ -161,22 +131,10 @@ def refresh(printing: common.Printing, **asked: Any) -> int:
     short_help="Compare the matrix with the wheels that it cites.",
     epilog="Example: envcheck matrix verify --all --framework tensorflow",
 )
-@click.option(
-    "--sample", type=click.IntRange(min=1), default=None, help="Compare this many random rows (20)."
-)
-@click.option("--all", "everything", is_flag=True, help="Compare every row.")
-@click.option(
-    "--framework",
-    "frameworks",
-    multiple=True,
-    metavar="NAME",
-    help="Rows of this framework; repeatable.",
-)
-@click.option(
-    "--deep",
-    is_flag=True,
-    help="Compare binaries too, of --sample wheels (3) or --all; up to 1 GB each.",
-)
+@option("--sample", "Compare this many random rows (20).", type=click.IntRange(min=1), default=None)
+@option("--all", "Compare every row.", "everything")
+@option("--framework NAME", "Rows of this framework; repeatable.", "frameworks", multiple=True)
+@option("--deep", "Compare binaries too, of --sample wheels (3) or --all; up to 1 GB each.")
 @_add_options(
     "Print only how many rows and cells were compared, and how many differ.",
     "Name each row that was compared.",
@@ -204,16 +162,9 @@ def verify(
     epilog="Example: envcheck matrix update matrix-2026-12-01.json --sha256 HASH",
 )
 @click.argument("source", metavar="[FILE_OR_URL]", default="")
-@click.option(
-    "--sha256", metavar="HASH", default="", help="Accept the file with this SHA-256 alone."
-)
-@click.option(
-    "--bundle",
-    metavar="FILE",
-    default="",
-    help="The attestation of the file, which gh then does not fetch.",
-)
-@click.option("--undo", is_flag=True, help="Go back to the data before the last update.")
+@option("--sha256 HASH", "Accept the file with this SHA-256 alone.")
+@option("--bundle FILE", "The attestation of the file, which gh then does not fetch.")
+@option("--undo", "Go back to the data before the last update.")
 @common.printing(
     "text",
     "json",
@@ -237,9 +188,7 @@ def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, 
 
 
 @matrix.command(epilog="Example: envcheck matrix export -o matrix.json")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to this file instead of standard output."
-)
+@option("-o --output FILE", "Write to this file instead of standard output.", default=None)
 def export(output: str | None) -> int:
     """Write the whole built-in matrix as one file, for `matrix update` and --matrix."""
     from envcheck.matrix.load import load_document

@@ -10,7 +10,7 @@ import click
 from envcheck import api
 from envcheck.actions import type_here
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT
+from envcheck.cli.common import OF_VERDICT, option
 from envcheck.plan.requests import DRIVER, ENGINES
 from envcheck.render.formats import FORMATS
 from envcheck.render.plan import FILES, describe_plan
@@ -25,31 +25,23 @@ EXAMPLE = (
 @click.command(epilog=EXAMPLE)
 @common.with_requirements
 @common.upgrade
-@click.option(
-    "--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded)."
-)
-@click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
-@click.option(
-    "--gpu", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability, or none."
-)
-@click.option("--glibc", metavar="VERSION", default="", help="Plan for this C library.")
-@click.option(
-    "--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine."
-)
+@option("--python X.Y", "Plan with this Python (3.14t: free-threaded).")
+@option("--driver VERSION", "Plan for this driver release.")
+@option("--gpu NAME", "Plan for this GPU or compute capability, or none.", multiple=True)
+@option("--glibc VERSION", "Plan for this C library.")
+@option("--platform", "Plan for another machine.", type=click.Choice(PLATFORMS), default=None)
 @common.expectation()
 @common.snapshot("Plan for a saved machine.")
 @common.releases("With driver: one that runs this release.", "served")
-@click.option(
-    "--os", "system", metavar="NAME", default="", help="With driver: for this system (debian 12)."
-)
-@click.option(
+@option("--os NAME", "With driver: for this system (debian 12).", "system")
+@option(
     "--containers",
+    "With driver: also give them the GPUs.",
     type=click.Choice(ENGINES),
     default=None,
-    help="With driver: also give them the GPUs.",
 )
 @common.installer("pip if it can install all")
-@click.option("--env", metavar="DIR", default="", help="Folder of the environment.")
+@option("--env DIR", "Folder of the environment.")
 @common.printing(
     "text",
     "json",
@@ -59,15 +51,11 @@ EXAMPLE = (
     verbose="Show every rejected release, and how to undo each step.",
 )
 @common.verification
-@click.option(
-    "--lock", metavar="FILE", default="", help="Also write the plan with its hashes: pylock.toml."
-)
-@click.option(
-    "--download",
+@option("--lock FILE", "Also write the plan with its hashes: pylock.toml.")
+@option(
+    "--download DIR",
+    "Also fill DIR for `install --from DIR` on a machine without a network.",
     "wheelhouse",
-    metavar="DIR",
-    default="",
-    help="Also fill DIR for `install --from DIR` on a machine without a network.",
 )
 @common.matrix("Plan by this compatibility matrix.")
 @common.torch_index

@@ -13,7 +13,7 @@ import click
 
 from envcheck import api
 from envcheck.cli import common
-from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError, option
 from envcheck.frameworks import identities
 from envcheck.model import INCOMPATIBLE
 from envcheck.proof.smoke import SmokeRequest, Watch, run_session
@@ -132,40 +132,35 @@ def _check_finite(
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option(
+@option(
     "--framework",
+    "Test this framework [all that are installed].",
     "frameworks",
     multiple=True,
     type=click.Choice((*(item.name for item in identities() if item.smoke.has_test), DRIVER)),
-    help="Test this framework [all that are installed].",
 )
-@click.option(
-    "--gpu",
+@option(
+    "--gpu N",
+    "Test the GPU or MIG instance with this number of nvidia-smi or this UUID.",
     "gpus",
     multiple=True,
-    metavar="N",
-    help="Test the GPU or MIG instance with this number of nvidia-smi or this UUID.",
 )
-@click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
+@option("--level", "How much to compute.", type=click.Choice(LEVELS), default="quick")
 @common.expectation()
-@click.option(
-    "--timeout",
+@option(
+    "--timeout SECONDS",
+    "Time limit of each process.",
     "seconds",
     type=click.FloatRange(1),
     callback=_check_finite,
-    metavar="SECONDS",
-    help="Time limit of each process.",
 )
-@click.option(
-    "--memory",
+@option(
+    "--memory GIB",
+    "Memory limit of each process [90 % of free].",
     type=click.FloatRange(0.01),
     callback=_check_finite,
-    metavar="GIB",
-    help="Memory limit of each process [90 % of free].",
 )
-@click.option(
-    "--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE."
-)
+@option("--log-placement FILE", "Write every operation and where it ran to FILE.", default=None)
 @common.printing("text", "json", *FORMATS[1:])
 def smoke(log_placement: str | None, printing: common.Printing, **asked: Any) -> int:
     """Compute on each GPU and the CPU, each in its own process.

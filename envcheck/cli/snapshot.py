@@ -6,6 +6,7 @@ import click
 
 from envcheck.actions import type_here
 from envcheck.cli import common
+from envcheck.cli.common import option
 from envcheck.render.json_contracts import render_snapshot
 
 EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snapshot machine.json"
@@ -13,9 +14,7 @@ EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snaps
 
 @click.command(epilog=EXAMPLE)
 @common.inspected_python
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write to this file instead of standard output."
-)
+@option("-o --output FILE", "Write to this file instead of standard output.", default=None)
 def snapshot(python: str, env: str, output: str | None) -> int:
     """Save the facts of this machine as JSON, without user names, home folders or credentials."""
     text = render_snapshot(common.live_snapshot(python, env)) + "\n"
