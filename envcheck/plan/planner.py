@@ -17,6 +17,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CONDA,
     PIP,
+    UV,
     Facts,
     Known,
     OtherGpu,
@@ -120,7 +121,8 @@ def plan_requirements(
         changed = replace(options, installer=installer, refused=refused)
         if is_alone:
             return EnvironmentUpdate(_plan_alone(facts, matrix, requirements[0], changed))
-        return _plan_beside(installed, facts, matrix, requests, changed)
+        update = _plan_beside(installed, facts, matrix, requests, changed)
+        return update if options.in_container else _name_index(update, facts)
 
     installer = options.installer
     if choose_installer:
@@ -204,6 +206,18 @@ def _plan_beside(
     from envcheck.plan.existing_environment import plan_update  # few plans are for one
 
     return plan_update(installed, matrix, requests, options)
+
+
+def _name_index(update: EnvironmentUpdate, facts: Facts) -> EnvironmentUpdate:
+    """Note which index pip is told to use here where uv, which does not read that, installs."""
+    index = (facts.host.pip_configuration.value or {}).get("index-url", "").split()
+    if not index or all(item.installer != UV for item in update.plan.environments):
+        return update
+    note = (
+        f"Your pip is set to use {index[0]}, and uv reads none of pip's settings:"
+        f" --default-index {index[0]} says the same."
+    )
+    return replace(update, plan=replace(update.plan, notes=(*update.plan.notes, note)))
 
 
 def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -> Facts:

@@ -260,16 +260,19 @@ class Situation:
         return ""
 
     def _name_mirror(self, action: Action) -> Action:
-        """Say beside PyTorch's own index that pip is told to use another one here."""
+        """Say beside an installation which index pip is told to use here, where it uses another."""
         settings = self.facts.host.pip_configuration.value or {}
         mirror = settings.get("index-url", "").split()
-        if not mirror or not isinstance(action, InstallPackages) or not action.index:
+        if not mirror or not isinstance(action, InstallPackages | ReinstallPackages):
             return action
-        purpose = (
-            f"{action.purpose_on(self.os).rstrip('.')}. Your pip is set to use {mirror[0]}:"
-            " `envcheck plan --torch-index URL` uses a mirror of PyTorch's index."
-        )
-        return replace(action, purpose=purpose)
+        if action.index:
+            told = "`envcheck plan --torch-index URL` uses a mirror of PyTorch's index."
+        elif action.installer == UV:
+            told = f"uv reads none of pip's settings: --default-index {mirror[0]} says the same."
+        else:
+            return action
+        purpose = f"{action.purpose_on(self.os).rstrip('.')}. Your pip is set to use {mirror[0]}:"
+        return replace(action, purpose=f"{purpose} {told}")
 
     def _fit_to_new(self, actions: Iterable[Action]) -> Iterator[Action]:
         purpose = self.refuses_packages

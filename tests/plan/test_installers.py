@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import envcheck
 from envcheck.actions import InstallCondaPackages
 from envcheck.model import Environment, RequirementSet, Step
 from envcheck.plan.data import Images, images_for
@@ -164,3 +166,18 @@ def test_the_newest_system_with_that_python_is_the_image() -> None:
 def test_without_an_image_for_it_nothing_is_built(python: str, glibc: str) -> None:
     with pytest.raises(ValueError, match="no image is listed"):
         image(python, glibc)
+
+
+def test_a_plan_for_uv_names_the_index_that_pip_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text("[global]\nindex-url = https://mirror.example/simple\n", encoding="utf-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+
+    def is_named(installer: str) -> bool:
+        made = envcheck.plan("jax", expect="cpu", installer=installer).plan
+        return any("--default-index https://mirror.example/simple" in note for note in made.notes)
+
+    assert is_named("uv")
+    assert not is_named("pip")

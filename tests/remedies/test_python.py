@@ -20,7 +20,15 @@ from envcheck.actions import (
 )
 from envcheck.model import Absent, Distribution
 from envcheck.remedies.situation import Situation
-from tests.rules.factory_python import UNREADABLE, build, context, facts, findings, known
+from tests.rules.factory_python import (
+    UNREADABLE,
+    build,
+    context,
+    distribution,
+    facts,
+    findings,
+    known,
+)
 from tests.typed import argv, argvs
 
 
@@ -122,6 +130,19 @@ def test_an_index_that_an_administrator_set_is_named_beside_pytorchs() -> None:
     assert "Your pip is set to use https://mirror.example/simple:" in action.purpose
     (action,) = situation.fit(situation.install("jax"))
     assert "mirror" not in action.purpose  # pip asks the configured one by itself
+
+
+def test_uv_is_told_the_index_that_pip_has() -> None:
+    named = {"index-url": "https://mirror.example/simple"}
+    situation = on(
+        kind=known("venv"),
+        pip_version=Absent(),
+        distributions=(distribution("jax", "0.6.0", installer="uv"),),
+        host={"pip_configuration": known(named)},
+    )
+    action = situation.fit(situation.install("jax"))[-1]
+    assert action.command()[0] == "uv"
+    assert "--default-index https://mirror.example/simple" in action.purpose
 
 
 LACKS_PIP = {"pip_version": Absent()}
