@@ -178,5 +178,11 @@ class _Reads(ast.NodeVisitor):
             return ""
         if node.attr == "facts":
             return "."
+        if _is_context(node.value) and node.attr in SECTIONS.values():
+            return node.attr
         before = self._place(node.value)
         return "" if not before else f"{before}.{node.attr}".lstrip(".")
+
+
+def _is_context(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("context", "self")

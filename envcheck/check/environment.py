@@ -677,7 +677,7 @@ def _applies(context: Context, line: Line) -> bool:
     requirement = read_line(line)
     if requirement is None or not requirement.marker:
         return True
-    if context.facts.python.version.value is None and context.os == "linux":
+    if context.python.version.value is None and context.os == "linux":
         return may_hold(requirement.marker)
     return marker_holds(context, requirement.marker)
 

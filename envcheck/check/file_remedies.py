@@ -155,9 +155,9 @@ def _name_built_file(text: str, context: Context) -> str:
     )
     if host is None:
         return ""
-    python = major_minor(context.facts.python.version.value or "")
+    python = major_minor(context.python.version.value)
     version = f"{host.version}+{host.local}" if host.local else host.version
-    glibc = context.facts.host.libc_version.value or ""
+    glibc = context.host.libc_version.value or ""
     name = (
         text.split("=", maxsplit=1)[0].split("<", maxsplit=1)[0].split(">", maxsplit=1)[0].strip()
     )

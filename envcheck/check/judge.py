@@ -112,7 +112,7 @@ def judge_project(
         min_memory=config.min_memory,
     )
     demanding = _with_target(context, demands=demands, requirements=())
-    is_read = not isinstance(context.facts.python.frameworks, Unknown)
+    is_read = not isinstance(context.python.frameworks, Unknown)
     required = list_required(demanding)
     missing = tuple(text for text in required if is_read and not is_installed(context, text))
     present = tuple(text for text in required if text not in missing)

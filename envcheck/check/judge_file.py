@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 
 from envcheck.check.blueprint import Blueprint, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
@@ -69,7 +68,7 @@ def judge_text(
     def judge_on(driver: str, gpus: tuple[str, ...], name: str = "") -> tuple[Report, Facts]:
         try:
             stated = _state_machine(driver, gpus, gate.config)
-            report, environments = _judge(blueprints, gate, *stated)
+            report, environments = judge_blueprints(blueprints, gate, *stated)
         except RequestError as error:
             if not name:
                 raise
@@ -143,24 +142,12 @@ def _name_file(blueprints: Sequence[Blueprint]) -> str:
 
 
 def judge_blueprints(
-    blueprints: Sequence[Blueprint],
-    matrix: Matrix,
-    config: Config,
-    location: str,
-    today: date,
-    *,
-    host: Description = UNSTATED,
-) -> Report:
-    """Return one report on the environments a file builds.
+    blueprints: Sequence[Blueprint], gate: Gate, host: Description = UNSTATED, decisive: str = ""
+) -> tuple[Report, list[Environment]]:
+    """Return one report on the environments a file builds, and these.
 
     One that decides nothing is undetermined.
     """
-    return _judge(blueprints, Gate(config, matrix, location, today), host)[0]
-
-
-def _judge(
-    blueprints: Sequence[Blueprint], gate: Gate, host: Description, decisive: str = ""
-) -> tuple[Report, list[Environment]]:
     environments = _compose(blueprints, gate, host)
     has_framework = any(item.holds_framework for item in environments)
     findings, checked = [], list[str]()

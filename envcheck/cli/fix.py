@@ -65,7 +65,7 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
 def _describe_unchanged(fix: Fix) -> str:
     if fix.diagnosis.report.verdict != COMPATIBLE:
         return f"No step changes {inert(fix.folder)}: what is left is for you to do."
-    tests = fix.diagnosis.context.facts.python.imports
+    tests = fix.diagnosis.context.python.imports
     if isinstance(tests, Unknown) and tests != NOT_STATED:
         return (
             f"There is nothing to fix in {inert(fix.folder)},"

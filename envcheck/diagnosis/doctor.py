@@ -103,7 +103,7 @@ class Doctor:
 
     def _explain_deaths(self, report: Report, context: Context) -> Report:
         """Put before each dead import the cause in its traceback, if the rules name none."""
-        tried = context.facts.python.imports.value
+        tried = context.python.imports.value
         if not tried or self.explain is None:
             return report
         from envcheck.rules.imports import is_unexplained_death  # 1 ms; few reports hold imports
@@ -114,7 +114,7 @@ class Doctor:
         if not dead:
             return report
         printed = {test.distribution: test.printed for test in tried}
-        untried = replace(context.facts, python=replace(context.facts.python, imports=NOT_STATED))
+        untried = replace(context.facts, python=replace(context.python, imports=NOT_STATED))
         findings = list(report.findings)
         for name, death in dead.items():
             if name not in printed:

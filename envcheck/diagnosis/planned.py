@@ -325,10 +325,7 @@ def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
-    if (
-        blockers(judge.machine_findings(), judge.context)
-        or context.facts.python.version.value is None
-    ):
+    if blockers(judge.machine_findings(), judge.context) or context.python.version.value is None:
         return None
     for working in dict.fromkeys((_list_working(context, failing), ())):
         for number in range(max(len(item.requests) for item in failing)):
@@ -459,7 +456,7 @@ def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
 
     Return "" where it must not be changed.
     """
-    python = context.facts.python
+    python = context.python
     if not context.judges_environment or (python.externally_managed.value):
         return ""
     prefix = python.prefix.value or ""
@@ -469,7 +466,7 @@ def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
 
 
 def _has_activation(context: Context, folder: str) -> bool:
-    kind, prefix = context.facts.python.kind, context.facts.python.prefix
+    kind, prefix = context.python.kind, context.python.prefix
     is_inspected = prefix.value == folder
     return is_inspected and kind.value in ("venv", "conda")
 

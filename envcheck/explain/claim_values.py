@@ -195,7 +195,7 @@ class ClaimValues:
 
         Return "" where the log does not tell it.
         """
-        builds = self.context.facts.python.frameworks.value or ()
+        builds = self.context.python.frameworks.value or ()
         return next((item.distribution for item in builds if item.framework == self.framework), "")
 
     @cached_property
@@ -589,7 +589,7 @@ def _gpus(values: ClaimValues) -> tuple[str, ...]:
 
 def _driver_branch(values: ClaimValues) -> str:
     """Tell a driver's branch by the newest CUDA that it offers: 11.4 is branch 470."""
-    cuda = values.context.facts.driver.cuda_driver_version.value
+    cuda = values.context.driver.cuda_driver_version.value
     rows = values.log.matrix.driver_branches() if cuda else ()
     return next((row.branch for row in rows if row.cuda == cuda), "")
 

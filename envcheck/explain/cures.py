@@ -120,9 +120,7 @@ def _install_driver(values: ClaimValues) -> InstallDriver:
         cuda=toolkit.version if toolkit and floor else "",
         framework=values.framework,
         distribution=(
-            companion.distribution
-            if companion and major(cuda) == major(companion.cuda or "")
-            else ""
+            companion.distribution if companion and major(cuda) == major(companion.cuda) else ""
         ),
     )
 

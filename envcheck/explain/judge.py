@@ -311,7 +311,7 @@ _NO_CLAIM = Claim("", Strength.UNSUPPORTED, "")
 def judge_machine(log: Log, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine."""
     context = build_context(log, target)
-    asked = context.facts.python.frameworks.value or context.target.requirements
+    asked = context.python.frameworks.value or context.target.requirements
     if not log.has_facts and not asked:
         return Machine(())
     report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))

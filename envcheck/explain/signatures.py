@@ -122,11 +122,6 @@ def load_rivals() -> tuple[Rivals, ...]:
     return _load_table().rivals
 
 
-def load_overlaps() -> Mapping[str, str]:
-    """Map the signatures that may claim the line of another cause to the reason."""
-    return _load_table().overlaps
-
-
 def load_driver_errors() -> Mapping[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
     return _load_table().driver_errors

@@ -102,8 +102,8 @@ def plan_fix(doctor: Doctor, asked: FixRequest, watch: Watch) -> Fix:
     """Have the doctor judge an environment, by its real imports too, and plan its steps."""
     diagnosis = doctor.examine(asked.python, asked.env, is_proven=True)
     folder, reason = find_changeable_environment(diagnosis.context.facts)
-    if diagnosis.context.facts.python.is_found and not asked.dry_run:
-        shown = type_path(diagnosis.context.facts.python.prefix.value or "")
+    if diagnosis.context.python.is_found and not asked.dry_run:
+        shown = type_path(diagnosis.context.python.prefix.value or "")
         folder = ""
         reason = f"{shown} was found here: name it with `envcheck fix --env {shown}`"
     if not folder:
@@ -124,7 +124,7 @@ def make_transaction(
     doctor: Doctor, known: Diagnosis, folder: str, asked: FixRequest
 ) -> Transaction:
     """Return what takes a report's steps in an environment, or in its replacement."""
-    report, python = known.report, known.context.facts.python
+    report, python = known.report, known.context.python
     created = new_environment(report)
     place = place_of(created.folder if created else folder)
     target = _find_target(known, str(place.folder), folder, created)
@@ -136,7 +136,7 @@ def make_transaction(
     environment = Environment(
         target.folder,
         UV if target.uv else target.installer,
-        created.python if created else major_minor(python.version.value or ""),
+        created.python if created else major_minor(python.version.value),
         known.context.platform,
     )
     resolves = tuple(dict.fromkeys(resolved))
@@ -167,8 +167,8 @@ def _find_target(
     context = known.context
     if created is None:
         installer = installer_of(place_of(place).folder)
-        lacks_pip = installer == PIP and isinstance(context.facts.python.pip_version, Absent)
-        reported = context.facts.python.prefix.value or folder
+        lacks_pip = installer == PIP and isinstance(context.python.pip_version, Absent)
+        reported = context.python.prefix.value or folder
         starter = ""
         python = context.python_program
         uv = find_uv_for_pip() if lacks_pip else ""

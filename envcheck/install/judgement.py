@@ -192,6 +192,6 @@ def _list_errors(report: Report) -> dict[tuple[str, str], Finding]:
 
 def list_failing_imports(proven: Diagnosis) -> dict[str, str]:
     """Map each framework whose real import died to what it printed."""
-    tests = proven.context.facts.python.imports.value or ()
+    tests = proven.context.python.imports.value or ()
     dead = (each for each in tests if each.outcome == FAILED and framework_of(each.distribution))
     return {each.distribution: each.printed for each in dead}

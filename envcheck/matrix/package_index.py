@@ -97,7 +97,7 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
     labelled: FrameworkRelease = replace(
         row, local=local, index=index_url(row.framework, local), variants={}
     )
-    if row.cuda_build and major_minor(row.cuda or "") == cuda:
+    if row.cuda_build and major_minor(row.cuda) == cuda:
         return labelled
     return replace(
         labelled,

@@ -30,7 +30,7 @@ from envcheck.model.actions import (
     Trace,
     program_path,
 )
-from envcheck.model.codec import CodecError, decode, decode_as, encode
+from envcheck.model.codec import CodecError, decode, encode
 from envcheck.model.findings import (
     COMPATIBLE,
     ERROR,
@@ -58,7 +58,6 @@ from envcheck.model.machine import (
     NUMPY_1,
     PASSED,
     SCHEMA_VERSION,
-    SOURCE_KINDS,
     UNKNOWN_REASONS,
     UNPROVEN,
     USE,

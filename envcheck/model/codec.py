@@ -77,18 +77,6 @@ def decode(model: Type[M], value: Any) -> M:
         raise error.within(model.__name__) from None
 
 
-def decode_as(annotation: str, owner: type, value: Any) -> Any:
-    """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]".
-
-    Names resolve in `owner`'s module.
-    """
-    decode_inner, inner, _ = _parse_annotation(annotation, owner)
-    try:
-        return decode_inner(inner, value)
-    except CodecError as error:
-        raise error.within(annotation) from None
-
-
 class _ParsedType(NamedTuple):
     """An annotation that is read once: some files have a thousand rows."""
 

@@ -14,7 +14,6 @@ from envcheck.model.versions import numbers, public_version
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-SOURCE_KINDS = ("command", "file", "env", "library", "override", "report", "matrix")
 UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "crashed")
 
 

@@ -16,23 +16,23 @@ _NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")
 
 
 @lru_cache(maxsize=1 << 14)
-def numbers(version: str) -> Tuple[int, ...]:
+def numbers(version: Optional[str]) -> Tuple[int, ...]:
     """Read the leading numbers of a version.
 
-    "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none.
+    "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none, or no version is known.
     """
-    found = _NUMBERS.match(version)
+    found = _NUMBERS.match(version or "")
     return tuple(map(int, found.group(1).split("."))) if found else ()
 
 
-def major(version: str) -> str:
-    """Cut a version to its first part: "12.6.77" -> "12"; "" stays."""
-    return version.partition(".")[0]
+def major(version: Optional[str]) -> str:
+    """Cut a version to its first part: "12.6.77" -> "12"; "" where it is not known."""
+    return (version or "").partition(".")[0]
 
 
-def major_minor(version: str) -> str:
-    """Cut a version to its first two parts: "12.6.77" -> "12.6"; "12" and "" stay."""
-    return ".".join(version.split(".")[:2])
+def major_minor(version: Optional[str]) -> str:
+    """Cut a version to its first two parts: "12.6.77" -> "12.6"; "12" stays, "" is not known."""
+    return ".".join((version or "").split(".")[:2])
 
 
 def cuda_of_digits(digits: str) -> str:

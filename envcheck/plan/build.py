@@ -187,7 +187,7 @@ class AlternativeSearch:
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
-        current = self.context.facts.python.version
+        current = self.context.python.version
         minors = [
             numbers(text)[1]
             for text in (item[0], current.value if current.value is not None else item[0])
@@ -275,7 +275,7 @@ class AlternativeSearch:
 
         In place of musl, from the newest.
         """
-        kind = self.context.facts.host.libc_kind
+        kind = self.context.host.libc_kind
         versions = self._libcs()
         for version in versions[::-1] if kind.value == "musl" else versions:
             choices = self._find_choices(with_libc(self.context.facts, version))
@@ -366,7 +366,7 @@ class AlternativeSearch:
 
         The newest that drives every GPU; "" where it is there.
         """
-        context, release = self.context, self.context.facts.driver.release
+        context, release = self.context, self.context.driver.release
         if context.goal != "gpu":
             return "", ""
         branch = newest_branch(context)
@@ -395,7 +395,7 @@ class AlternativeSearch:
         return max(floors, key=Version, default="")
 
     def _libcs(self) -> list[str]:
-        current = self.context.facts.host.libc_version
+        current = self.context.host.libc_version
         if current.value is None:
             return []
         matrix = self.context.matrix
@@ -435,7 +435,7 @@ def replan(requirements: tuple[str, ...], description: Description, expect: str)
 
 def _python_named(context: Context, minor: str) -> str:
     """Name another Python, with what else it is other than the one that is there."""
-    python, machine = context.facts.python, context.facts.host.architecture
+    python, machine = context.python, context.host.architecture
     if python.bits.value is not None and python.bits.value != 64:
         return f"a 64-bit Python {minor}"
     if (
@@ -725,7 +725,7 @@ def base_python(context: Context, options: PlanOptions) -> str:
     """
     description = options.description
     is_current = (
-        context.facts.python.executable.value is not None
+        context.python.executable.value is not None
         and not description.python
         and not description.platform
     )

@@ -326,7 +326,7 @@ def _choose_builds(
     if context.goal == "cpu" and not beside:
         return cpu
     named = [build for build in alternatives if build.cuda_build and is_proposed(build)]
-    gpu = [build for build in named if beside or build.cuda != major_minor(default.cuda or "")]
+    gpu = [build for build in named if beside or build.cuda != major_minor(default.cuda)]
     usable = [default, *gpu] if default.cuda_build or not gpu else gpu
     if context.goal == "cpu":
         return [*cpu, *(build for build in usable if build not in cpu)]
@@ -416,10 +416,10 @@ def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
 
 def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     data = plan_data().conda_libraries
-    cuda = major_minor(candidate.row.cuda or "")
+    cuda = major_minor(candidate.row.cuda)
     sources = []
     for row in data.rows:
-        cudnn = _lowest_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
+        cudnn = _lowest_cudnn(row.cudnn, major_minor(candidate.row.cudnn))
         if (
             cuda in row.cuda
             and context.platform in row.platforms
@@ -489,13 +489,13 @@ def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]
 def machine_glibc(context: Context) -> str:
     """Return the glibc of a Linux; "" where it is unknown or there is none."""
     if context.os == "linux":
-        return context.facts.host.libc_version.value or ""
+        return context.host.libc_version.value or ""
     return ""
 
 
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
-    version = context.facts.python.version
+    version = context.python.version
     return major_minor(version.value) if version.value is not None else ""
 
 
@@ -781,7 +781,7 @@ def companion_fault(
     """
     if not _has_python(context, row):
         return f"does not state support for Python {python_minor(context)}"
-    libc, floor = context.facts.host.libc_version, wheel_glibc(row)
+    libc, floor = context.host.libc_version, wheel_glibc(row)
     if floor and libc.value is not None and Version(libc.value) < Version(floor):
         return f"needs glibc {floor}, and this machine has {libc.value}"
     minimum = documented_above(context, row.distribution, row.version)

@@ -591,7 +591,7 @@ def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     row = candidate.row
     default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
     suffix = row.local[:4]
-    cudnn = numbers((default.cudnn if default else None) or "")[:1]
+    cudnn = numbers(default.cudnn if default else None)[:1]
     for name in wheels_in_one_folder():
         yield f"{name}-{suffix}"
     # no suffix from 13 on
@@ -700,7 +700,7 @@ def _note_newer_companion(
     ):
         built = (
             f"{item.name} {own} is on its project's own index for CUDA"
-            f" {major(choice.best.candidate.cuda or '')}"
+            f" {major(choice.best.candidate.cuda)}"
         )
         yield f"documented: {built}; that index was not read. {item.name}=={own} plans with it."
 

@@ -70,7 +70,7 @@ def plan_driver(asked: DriverRequest, context: Context) -> Plan:
         return _refuse(situation, "gpu-absent", _describe_missing_gpu(context))
     remedy, resolves = _find_remedy(situation)
     if remedy is None:
-        release = context.facts.driver.release
+        release = context.driver.release
         if release.value is None and not cuda_starts(context):
             if isinstance(release, Unknown):
                 why = f"Whether a driver runs is not known: {release.detail}."
@@ -138,7 +138,7 @@ def _find_remedy(situation: Situation) -> tuple[Remedy | None, tuple[str, ...]]:
     for finding in judge_release(context, _OF_THE_DRIVER).report.findings:
         if finding.cure is not None and _is_of_the_driver(finding):
             return write_fix(finding.cure, situation), (finding.id,)
-    release = context.facts.driver.release.value
+    release = context.driver.release.value
     if release and situation.floor and numbers(release) < numbers(situation.floor):
         return install_driver(situation, situation.floor), ("driver-too-old",)
     return None, ()

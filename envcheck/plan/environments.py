@@ -276,10 +276,10 @@ def _set_variables(
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
     if installer != CONDA or not any(item.candidate.is_gpu for item in judgements):
         return {}
-    version = context.facts.driver.cuda_driver_version
+    version = context.driver.cuda_driver_version
     if version.value is not None:
         return {"CONDA_OVERRIDE_CUDA": version.value}
-    release = context.facts.driver.release
+    release = context.driver.release
     branch = None
     if release.value is not None:
         branch = context.matrix.driver_branch(release.value)

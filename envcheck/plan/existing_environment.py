@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 def isolate_framework(context: Context, framework: str) -> Context:
     """Return the environment as it would be with no other framework in it."""
-    found, owner_of = context.facts.python, context.matrix.framework_of
+    found, owner_of = context.python, context.matrix.framework_of
     python = replace(
         found,
         frameworks=_keep(found.frameworks, lambda item: item.framework == framework),
@@ -298,7 +298,7 @@ def _own_distributions(context: Context) -> dict[str, Distribution]:
 
     What a venv borrows from its base, it cannot remove.
     """
-    kind = context.facts.python.kind
+    kind = context.python.kind
     outside = ("conda", "system") if kind.value == "venv" else ("conda",)
     return {key: item for key, item in context.distributions.items() if item.scope not in outside}
 
@@ -381,7 +381,7 @@ def removal_steps_of_conda(
 
 def _conda_distributions(context: Context) -> frozenset[str]:
     """Name what conda lists, also where pip has put another release in its place."""
-    distributions = context.facts.python.distributions
+    distributions = context.python.distributions
     return frozenset(item.name for item in distributions.value or () if item.installer == "conda")
 
 

@@ -311,7 +311,7 @@ def stated_machine(context: Context) -> dict[str, str]:
     """State what is known; {} for a plan without GPUs."""
     if context.goal != "gpu":
         return {}
-    driver = context.facts.driver
+    driver = context.driver
     variables = {
         DRIVER_RELEASE: driver.release.value or "",
         CUDA_DRIVER_VERSION: _find_cuda(context),
@@ -324,8 +324,8 @@ def stated_machine(context: Context) -> dict[str, str]:
 
 def _find_cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
-    release = context.facts.driver.release.value or ""
-    reported = context.facts.driver.cuda_driver_version.value or ""
+    release = context.driver.release.value or ""
+    reported = context.driver.cuda_driver_version.value or ""
     branch = None
     if release and not reported:
         branch = context.matrix.driver_branch(release)
@@ -349,7 +349,7 @@ def assumptions(
             "No GPU is described, so this plan is for the CPU."
             " Add one with --gpu, such as --gpu 'RTX 4090'."
         )
-    release, stated = context.facts.driver.release, options.description.driver
+    release, stated = context.driver.release, options.description.driver
     if stated and release.value is not None and release.value != stated:
         yield (
             f"--driver {stated} stands for {release.value},"

@@ -64,7 +64,7 @@ class Resolver:
         return self._try_board(texts, context, find)
 
     def _ask(self, context: Context) -> AskAll:
-        glibc = context.facts.host.libc_version.value or ""
+        glibc = context.host.libc_version.value or ""
         made = Environment("", PIP, python_minor(context), context.platform, machine_glibc=glibc)
         return lambda texts: _map_versions(
             resolve(made, RequirementSet(texts), self.environ, self.until - time.monotonic())

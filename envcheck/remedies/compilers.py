@@ -88,7 +88,7 @@ def _name_newer_cuda(situation: Situation, fix: UseOtherCompiler) -> tuple[Alter
     accepting = [
         row.version
         for row in situation.matrix.toolkits()
-        if numbers(row.gcc_max or "")[:1] >= present[:1]
+        if numbers(row.gcc_max)[:1] >= present[:1]
     ]
     if accepting:
         return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),)

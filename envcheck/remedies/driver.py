@@ -161,7 +161,7 @@ def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
 @writes(InstallKernelModule)
 def install_other_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
     """Install the driver with the kernel modules of a kind: open, proprietary."""
-    branch = major(situation.facts.driver.release.value or "")
+    branch = major(situation.facts.driver.release.value)
     same_branch = install_driver(situation, branch, exact=True, kind=fix.kind)
     if branch and same_branch.actions:
         return same_branch

@@ -64,13 +64,13 @@ def torch_build(context: Context, version: str, cuda: str | None) -> TorchBuild 
 
     Return None where that is not known.
     """
-    python = context.facts.python.version.value
-    libc = context.facts.host.libc_version
+    python = context.python.version.value
+    libc = context.host.libc_version
     if (
         not python
         or not cuda
         or is_free_threaded(context)
-        or context.facts.host.libc_kind.value == "musl"
+        or context.host.libc_kind.value == "musl"
     ):
         return None
     glibc = ""
@@ -251,7 +251,7 @@ def _bring_compiler(situation: Situation, cuda: str) -> tuple[Action, ...]:
 
 
 def _limit_jobs(context: Context, build: SourceBuild) -> dict[str, str]:
-    memory = context.facts.host.memory_bytes.value
+    memory = context.host.memory_bytes.value
     if not memory or not build.job_gigabytes:
         return {}
     return {"MAX_JOBS": str(max(1, int(memory / 1e9 / build.job_gigabytes)))}

@@ -176,7 +176,7 @@ def _find_cuda_of_cudnn(
     Return () where a build is known, or none.
     """
     rows = _list_releases_with_cudnn(situation, fix, cudnn) if build is None else []
-    return numbers(rows[0].cuda or "")[:1] if rows else ()
+    return numbers(rows[0].cuda)[:1] if rows else ()
 
 
 def _install_with_conda(situation: Situation, version: str) -> list[Alternative]:

@@ -167,7 +167,7 @@ def _keep_dependant(
     """
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.public)
-    minor = major_minor(situation.facts.python.version.value or "")
+    minor = major_minor(situation.facts.python.version.value)
     if pin:
         rows = matrix.releases(framework, platform, lambda version: matches(version, pin))
     else:
@@ -196,7 +196,7 @@ def _list_dependants(
     matrix = situation.matrix
     row = companion_row(name)
     platform = situation.context.platform
-    minor = major_minor(situation.facts.python.version.value or "")
+    minor = major_minor(situation.facts.python.version.value)
     found = [*matrix.companions_of(framework, version, platform, name)]
     if row.pinned_by:
         owners = matrix.companions_of(framework, version, platform, row.pinned_by)
@@ -218,7 +218,7 @@ def _install_for_cuda_of(
     row = situation.matrix.release(framework, version, situation.context.platform)
     builds = situation.matrix.index_builds(row) if row else ()
     same = next(
-        (each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda or "")),
+        (each for each in builds if each.cuda and major(each.cuda) == major(companion.cuda)),
         None,
     )
     pin = f"{framework}=={version}"

@@ -216,11 +216,6 @@ def load_rows(name: str) -> tuple[RemedyRow, ...]:
     return tuple(decode(RemedyRow, row) for row in rows)
 
 
-def list_rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
-    """Map every finding to its rows."""
-    return {name: load_rows(name) for name in remedy_table().remedies}
-
-
 def _fill_first(
     rows: Iterable[RemedyRow], values: RowValues, situation: Situation
 ) -> Remedy | None:

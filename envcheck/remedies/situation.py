@@ -459,7 +459,7 @@ def install_conda_packages(*specs: str, channel: str = "conda-forge") -> Install
 
 def list_activated_folders(context: Context) -> tuple[str, ...]:
     """List the folders that the environment's activation puts on the loader's path already."""
-    builds = context.facts.python.frameworks.value or ()
+    builds = context.python.frameworks.value or ()
     lookups = (
         item for build in builds for item in build.libraries.value or () if item.via == "activation"
     )

@@ -89,7 +89,7 @@ class Build:
 
 def installed_builds(context: Context) -> tuple[Build, ...]:
     """List the framework builds installed in the inspected environment."""
-    frameworks = context.facts.python.frameworks
+    frameworks = context.python.frameworks
     builds = frameworks.value or ()
     return tuple(_build_installed(context, item) for item in builds)
 
@@ -120,7 +120,7 @@ def _build_installed(context: Context, item: FrameworkBuild) -> Build:
     # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have
     # no rows.
     is_same_build = not local or (
-        release is not None and label_cuda(local) == major_minor(release.cuda or "")
+        release is not None and label_cuda(local) == major_minor(release.cuda)
     )
     row = release if is_same_build else matrix.build(item.framework, public, local, *key)
     row = None if is_from_conda(context, item.distribution) else row
@@ -262,10 +262,10 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
 
     An unknown Python counts as supported.
     """
-    version = context.facts.python.version
+    version = context.python.version
     if version.value is None:
         return True
-    implementation = context.facts.python.implementation
+    implementation = context.python.implementation
     if implementation.value and implementation.value.lower() != "cpython":
         return False  # every framework wheel is made for CPython
     minor = major_minor(version.value)
@@ -274,7 +274,7 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
 
 def is_free_threaded(context: Context) -> bool:
     """Return whether the inspected Python is known to lack the global interpreter lock."""
-    abi = context.facts.python.abi_tag
+    abi = context.python.abi_tag
     return bool(abi.value and abi.value.startswith("cp") and abi.value.endswith("t"))
 
 

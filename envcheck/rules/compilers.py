@@ -101,7 +101,7 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     """
     if not context.compiles and not any(cuda_builds(context)):
         return None
-    facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
+    facts, with_nvcc = context.toolkits, toolkits_with_nvcc(context)
     for root in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
             if item.root == root.value:
@@ -111,7 +111,7 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
 
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
-    installs = context.facts.toolkits.installs.value or ()
+    installs = context.toolkits.installs.value or ()
     return [
         item
         for item in installs
@@ -121,7 +121,7 @@ def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
 
 def host_compiler(context: Context) -> HostCompiler | None:
     """Find the compiler nvcc uses; where that is unknown, the gcc on PATH."""
-    facts = context.facts.toolkits
+    facts = context.toolkits
     if isinstance(facts.nvcc_host_compiler_version, Known):
         path = facts.nvcc_host_compiler.value or ""
         version = facts.nvcc_host_compiler_version
@@ -278,7 +278,7 @@ def _other_major(
 @rule(_MISSING, severity=NOTE, installs=True)
 def nvcc_missing(context: Context) -> Iterator[Finding]:
     """Find PyTorch beside which CUDA code is built on a machine without nvcc."""
-    facts = context.facts.toolkits
+    facts = context.toolkits
     is_unknown = isinstance(facts.installs, Unknown) and not isinstance(facts.nvcc_on_path, Absent)
     if is_unknown or toolkits_with_nvcc(context):
         return
@@ -310,8 +310,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         if not reason:
             continue
         message = (
-            f"{reason}, which needs nvcc of a CUDA {major(cuda or '')} toolkit;"
-            " this machine has none."
+            f"{reason}, which needs nvcc of a CUDA {major(cuda)} toolkit; this machine has none."
         )
         cure = InstallNvcc(cuda or "", build.framework, build.distribution)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
@@ -322,7 +321,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
 @rule("extension-build-mismatch", "dependency-conflict", installs=True)
 def source_builds(context: Context) -> Iterator[Finding]:
     """Find packages compiled for another release of the framework, or for none."""
-    if isinstance(context.facts.python.frameworks, Unknown) or context.facts.python.unread.value:
+    if isinstance(context.python.frameworks, Unknown) or context.python.unread.value:
         return
     for item in context.sources:
         host = next(
@@ -349,7 +348,7 @@ def _without_host(context: Context, item: SourceBuild) -> Finding:
         f"{name} is compiled against {framework}, which no step before this one installs.",
         (context.seen("python.frameworks"),),
         finding_id="dependency-conflict",
-        severity=ERROR if context.facts.host.container.value else WARNING,
+        severity=ERROR if context.host.container.value else WARNING,
         cure=Advise(
             f"Install {framework} in a step before it, and {name} with --no-build-isolation."
         ),
@@ -422,7 +421,7 @@ def is_compiling(context: Context) -> bool:
     By request, settings, or installed packages.
     """
     is_requested = context.compiles or any(name in context.environment for name in _VARIABLES)
-    facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
+    facts = (context.python.extensions, context.toolkits.cuda_home)
     return (
         is_requested
         or any(fact.value is not None for fact in facts)

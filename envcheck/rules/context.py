@@ -116,6 +116,8 @@ class Context:
     def __init__(self, facts: Facts, matrix: Matrix, target: Target = DEFAULT_TARGET) -> None:
         """Hold what is judged; a context never changes."""
         self.facts, self.matrix, self._target = facts, matrix, target
+        self.host, self.driver = facts.host, facts.driver
+        self.toolkits, self.python = facts.toolkits, facts.python
         self.expect, self.names_releases = target.expect, bool(target.requirements)
         self.compiles, self.may_compile, self.built = (
             target.compiles,
@@ -168,7 +170,7 @@ class Context:
     @property
     def is_built_later(self) -> bool:
         """Whether the environment is one that a file describes, which nobody could look into."""
-        return self.facts.python.link_faults == AT_RUN
+        return self.python.link_faults == AT_RUN
 
     @cached_property
     def asks_other_vendor(self) -> bool:
@@ -178,8 +180,7 @@ class Context:
         """
         if self.expect == "cpu" or self.names_releases or not isinstance(self.facts.gpus, Absent):
             return False
-        frameworks = self.facts.python.frameworks
-        builds = frameworks.value or ()
+        builds = self.python.frameworks.value or ()
         if any(
             item.accelerator.value is not None and item.accelerator.value not in _OPTIONAL
             for item in builds
@@ -194,35 +195,28 @@ class Context:
 
         Not the graphics inside a processor of Intel's.
         """
-        fact = self.facts.other_gpus
-        gpus = fact.value or ()
+        gpus = self.facts.other_gpus.value or ()
         return tuple(item for item in gpus if item.integrated.value is not True)
 
     @property
     def _is_left_without_gpu(self) -> bool:
         """Return whether this container has no GPU of its host and nothing in it needs one."""
-        host = self.facts.host
-        driver = self.facts.driver
-        installs = self.facts.toolkits.installs
-        if driver.device_nodes.value is not None:
-            nodes = [node.path for node in driver.device_nodes.value]
-        else:
-            nodes = []
+        host, driver = self.host, self.driver
         has_gpu = driver.libcuda_path.value or any(
-            path[len("/dev/nvidia") :].isdigit() for path in nodes
+            node.path[len("/dev/nvidia") :].isdigit() for node in driver.device_nodes.value or ()
         )
         is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(
             driver.libcuda_path, Unknown
         )
         if not host.container.value or host.jetson_release.value or has_gpu or is_unknown:
             return False
-        frameworks = self.facts.python.frameworks
+        frameworks = self.python.frameworks
         builds = frameworks.value or ()
         cpu_only = not isinstance(frameworks, Unknown) and all(
             build.cuda_build.value is False for build in builds
         )
         requests_gpu = self.names_releases or self.asks_runtime
-        return cpu_only and not requests_gpu and not (installs.value)
+        return cpu_only and not requests_gpu and not self.toolkits.installs.value
 
     @property
     def asks_runtime(self) -> bool | None:
@@ -239,8 +233,7 @@ class Context:
 
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
-        host = self.facts.host
-        in_wsl = host.container.value and host.wsl_version.value
+        in_wsl = self.host.container.value and self.host.wsl_version.value
         return bool(in_wsl and self.asks_runtime)
 
     @property
@@ -250,7 +243,7 @@ class Context:
         The first Python on PATH is one only where it is an environment or holds a framework: one
         that comes with the system, taken for want of another, is nobody's choice.
         """
-        python = self.facts.python
+        python = self.python
         if python.chosen_by != "PATH":
             return python.chosen_by != NO_ENVIRONMENT
         return python.kind.value != "system" or not isinstance(python.frameworks, Absent)
@@ -258,7 +251,7 @@ class Context:
     @property
     def has_rival_environments(self) -> bool:
         """Whether no environment is judged because several are meant alike."""
-        python = self.facts.python
+        python = self.python
         return python.chosen_by == NO_ENVIRONMENT and any(
             not item.problem for item in python.others
         )
@@ -288,24 +281,19 @@ class Context:
     def distributions(self) -> dict[str, Distribution]:
         """Map normalised names to the environment's distributions (the first found wins)."""
         by_name: dict[str, Distribution] = {}
-        for item in self._installed():
+        for item in self.python.distributions.value or ():
             by_name.setdefault(item.name, item)
         return by_name
-
-    def _installed(self) -> tuple[Distribution, ...]:
-        fact = self.facts.python.distributions
-        return fact.value or ()
 
     @cached_property
     def environment(self) -> dict[str, str]:
         """Return the recorded environment variables."""
-        fact = self.facts.host.environment
-        return dict(fact.value or {})
+        return dict(self.host.environment.value or {})
 
     @cached_property
     def os(self) -> str:
         """Name the operating system, or "" when it was not read."""
-        return self._text(self.facts.host.os)
+        return self.host.os.value or ""
 
     @cached_property
     def platform(self) -> str:
@@ -313,9 +301,7 @@ class Context:
 
         linux_x86_64, win_amd64, macosx_arm64 ...; "" unknown.
         """
-        machine = self._text(self.facts.python.architecture) or self._text(
-            self.facts.host.architecture
-        )
+        machine = self.python.architecture.value or self.host.architecture.value or ""
         machine = {"amd64": "x86_64", "AMD64": "x86_64"}.get(machine, machine)
         if self.os == "windows":
             if machine in ("x86_64", ""):
@@ -328,14 +314,10 @@ class Context:
     @cached_property
     def python_program(self) -> str:
         """Return the inspected interpreter as it can be typed."""
-        executable = self._text(self.facts.python.executable)
+        executable = self.python.executable.value or ""
         if is_typeable(executable):
             return executable
         return "python" if self.os == "windows" else "python3"
-
-    @staticmethod
-    def _text(fact: Fact[str]) -> str:
-        return fact.value or ""
 
     def known(self, *names: str) -> tuple[Evidence, ...]:
         """Make evidence of those of some facts that are known."""

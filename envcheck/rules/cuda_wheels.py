@@ -186,18 +186,14 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
     File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
     """
     extra = build.row.gpu_extra if build.row else None
-    if (
-        not extra
-        or context.facts.python.distributions.value is None
-        or has_cuda_wheels(context, build)
-    ):
+    if not extra or context.python.distributions.value is None or has_cuda_wheels(context, build):
         return ()
-    cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
+    cuda, cudnn = (major(fact.value) for fact in (build.cuda, build.cudnn))
     toolkits = [
         context.need(item.version, f"version of {item.root}")
         for item in system_toolkits(context) or ()
     ]
-    if cuda and not any(major(version or "") == cuda for version in toolkits):
+    if cuda and not any(major(version) == cuda for version in toolkits):
         lacking = [f"CUDA {cuda}"]
     else:
         lacking = []
@@ -281,7 +277,7 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
         for name in map(name_of, build.release.cuda_wheels)
         if re.fullmatch(rf"{stem}(-cu\d+)?", name)
     }
-    installed = context.need(context.facts.python.distributions, "python.distributions") or ()
+    installed = context.need(context.python.distributions, "python.distributions") or ()
     if names and not build.local:
         return names.isdisjoint(item.name for item in installed)
     return not any(re.fullmatch(rf"{stem}(-cu\d+)?", item.name) for item in installed)
@@ -520,7 +516,7 @@ def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> lis
 
 
 def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
-    fact = context.facts.python.duplicate_owners
+    fact = context.python.duplicate_owners
     names = {item.name for item in rivals}
     all_owners = fact.value or {}
     shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
@@ -536,7 +532,7 @@ def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence
 @rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
-    libc = context.facts.host.libc_version
+    libc = context.host.libc_version
     version = None
     if libc.value is not None and context.os == "linux":
         version = re.match(r"\d+\.\d+", libc.value)

@@ -270,14 +270,10 @@ def is_served_by_system(context: Context, build: Build) -> bool:
     )
     if build.row is None or not wheels or (build.row.finds_cuda_wheels and has_wheels):
         return False
-    cuda, cudnn = (major(fact.value or "") for fact in (build.cuda, build.cudnn))
-    toolkits = [
-        item for item in context.facts.toolkits.installs.value or () if item.origin != "wheels"
-    ]
-    has_cuda = any(major(item.version.value or "") == cuda for item in toolkits)
-    return has_cuda and any(
-        major(copy.version.value or "") == cudnn for copy in _known_copies(context)
-    )
+    cuda, cudnn = (major(fact.value) for fact in (build.cuda, build.cudnn))
+    toolkits = [item for item in context.toolkits.installs.value or () if item.origin != "wheels"]
+    has_cuda = any(major(item.version.value) == cuda for item in toolkits)
+    return has_cuda and any(major(copy.version.value) == cudnn for copy in _known_copies(context))
 
 
 def _has_toolkit_of(context: Context, build: Build) -> bool:
@@ -285,13 +281,13 @@ def _has_toolkit_of(context: Context, build: Build) -> bool:
 
     The cuDNN beside it, of the same major, is as well.
     """
-    installs = context.facts.toolkits.installs.value or ()
+    installs = context.toolkits.installs.value or ()
     cuda = build.cuda.value or ""
     return any(item.version.value and not is_older(item.version.value, cuda) for item in installs)
 
 
 def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
-    found = numbers(copy.version.value or "")[:1]
+    found = numbers(copy.version.value)[:1]
     return not expected or found in (numbers(expected)[:1], ())
 
 
@@ -494,7 +490,7 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
         ):
             first = bound.removeprefix("<")
             line = context.matrix.cudnn(first, name.rpartition("-cu")[2])
-            lowest = numbers((line.compute_capability_min if line else None) or "")
+            lowest = numbers(line.compute_capability_min if line else None)
             dropped = (
                 item.name for item in judged_gpus(context) if numbers(item.capability) < lowest
             )

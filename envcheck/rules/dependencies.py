@@ -193,7 +193,7 @@ def _subject_of(context: Context, item: Violation) -> str:
 
     The loader's own answer outranks the release it names.
     """
-    is_open = isinstance(context.facts.python.link_faults, Unknown)
+    is_open = isinstance(context.python.link_faults, Unknown)
     return BUILD if item.is_other_build and is_open else item.about
 
 
@@ -334,7 +334,7 @@ def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
 def is_unowned(context: Context, name: str) -> bool:
     """Whether the module of a distribution is there although its metadata is not."""
     module = context.matrix.module_of(name) or name.replace("-", "_")
-    return module in (context.facts.python.unowned_modules.value or ())
+    return module in (context.python.unowned_modules.value or ())
 
 
 def _lost_metadata(context: Context, item: Violation) -> Finding:
@@ -549,7 +549,7 @@ def unmet_requirements(context: Context) -> Iterator[Finding]:
 def built_for_numpy_1(context: Context) -> Iterator[Finding]:
     """Find what states that it was compiled for NumPy 1, beside a NumPy 2: importing it fails."""
     numpy = context.distributions.get("numpy")
-    for item in context.facts.python.file_faults.value or ():
+    for item in context.python.file_faults.value or ():
         # what the matrix knows of a release says the same in `unmet_requirements`
         is_known = constraints_on(context, item.distribution, item.release, ("numpy",))
         if numpy and item.kind == NUMPY_1 and not is_known:
@@ -672,7 +672,7 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     """Find copies of one package in several places, and packages of another Python."""
     entries = _foreign_entries(context)
     yield from (_foreign_python(context, entry, release) for entry, release in entries.items())
-    fact = context.facts.python.distributions
+    fact = context.python.distributions
     copies: dict[str, list[Distribution]] = {}
     in_front = {item.name for item in fact.value or () if item.scope == "front"}
     for item in fact.value or ():
@@ -738,7 +738,7 @@ def _is_part(context: Context, item: Distribution) -> bool:
 def _keep_out(context: Context, outer: Distribution) -> Fix:
     if outer.scope == "user":
         return FollowRow("user-site")
-    faults = context.facts.python.interpreter_faults.value or ()
+    faults = context.python.interpreter_faults.value or ()
     file = next((each.path for each in faults if each.name == outer.location), "")
     return LeaveOutFolders((outer.location,), file)
 
@@ -776,7 +776,7 @@ def _hides_framework(context: Context, folder: str) -> bool:
 
 def _foreign_entries(context: Context) -> dict[str, str]:
     """Map the PYTHONPATH entries of another Python to that Python's release."""
-    minor = major_minor(context.facts.python.version.value or "")
+    minor = major_minor(context.python.version.value)
     entries = context.environment.get("PYTHONPATH", "").split(
         ";" if context.os == "windows" else ":"
     )
@@ -789,7 +789,7 @@ def _foreign_entries(context: Context) -> dict[str, str]:
 
 
 def _foreign_python(context: Context, entry: str, release: str) -> Finding:
-    minor = major_minor(context.facts.python.version.value or "")
+    minor = major_minor(context.python.version.value)
     return incompatible(
         f"PYTHONPATH puts {entry}, which holds packages of Python {release}, before the "
         f"packages of this Python {minor}.",

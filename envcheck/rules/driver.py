@@ -98,7 +98,7 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
                 cure=ReplaceNouveau() if owner.value == "nouveau" else ReleaseFromVirtualMachine(),
             )
             return
-    nouveau = context.facts.driver.nouveau_loaded
+    nouveau = context.driver.nouveau_loaded
     if gpus and nouveau.value and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
         yield incompatible(
             "The open-source display driver nouveau is loaded,"
@@ -109,7 +109,7 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
 
 
 def _driver_absent(context: Context) -> bool:
-    driver = context.facts.driver
+    driver = context.driver
     return (
         not cuda_starts(context)
         and isinstance(driver.kernel_module_version, Absent)
@@ -118,7 +118,7 @@ def _driver_absent(context: Context) -> bool:
 
 
 def _is_foreign(context: Context) -> bool:
-    nouveau = context.facts.driver.nouveau_loaded
+    nouveau = context.driver.nouveau_loaded
     owners = [
         gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None
     ]
@@ -144,7 +144,7 @@ def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
 
 
 def _is_unsigned(context: Context) -> bool:
-    driver, secure = context.facts.driver, context.facts.host.secure_boot
+    driver, secure = context.driver, context.host.secure_boot
     signed = driver.module_file_signed
     return (
         bool(context.gpus)
@@ -161,7 +161,7 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     """Report GPUs without a working NVIDIA kernel driver, and name what is left of one."""
     if not gpus or cuda_starts(context):
         return
-    if context.need(context.facts.driver.release, "driver.release") is not None:
+    if context.need(context.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
         yield _report_missing(
@@ -173,13 +173,13 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
         return
     if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
         return
-    context.need(context.facts.driver.kernel_module_version, "driver.kernel_module_version")
+    context.need(context.driver.kernel_module_version, "driver.kernel_module_version")
     yield _by_remains(context)
 
 
 def _by_remains(context: Context) -> Finding:
-    driver = context.facts.driver
-    kernel = context.facts.host.kernel_release
+    driver = context.driver
+    kernel = context.host.kernel_release
     running = kernel.value or ""
     modules = driver.dkms.value or ()
     failed = [
@@ -225,7 +225,7 @@ def _is_driven(context: Context, row: Architecture) -> bool:
 
     Where it does not, that is the cause.
     """
-    release = context.facts.driver.release
+    release = context.driver.release
     branch = numbers(release.value)[0] if release.value is not None else 0
     first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
     return not (first_branch and branch < int(first_branch)) and not (
@@ -236,7 +236,7 @@ def _is_driven(context: Context, row: Architecture) -> bool:
 @rule("driver-missing")
 def driver_kind(context: Context) -> Iterator[Finding]:
     """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
-    kind = context.facts.driver.kernel_module_kind
+    kind = context.driver.kernel_module_kind
     if (
         kind.value is None
         or not context.gpus
@@ -280,7 +280,7 @@ def is_compat(path: str) -> bool:
 @rule("forward-compat-misused")
 def forward_compat_misused(context: Context) -> Iterator[Finding]:
     """Report a cuda-compat library that hardware or driver do not allow."""
-    driver = context.facts.driver
+    driver = context.driver
     code = driver.cuda_init_result.value
     path = driver.libcuda_path.value or ""
     if code == 0 or not (code == _NO_COMPAT_HERE or is_compat(path)):
@@ -300,7 +300,7 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
 
 
 def _why_misused(context: Context, code: int | None) -> str:
-    driver = context.facts.driver
+    driver = context.driver
     if code == _NO_COMPAT_HERE:
         return "this GPU does not allow that (cuInit returned 804); only data-centre GPUs do"
     if code == _MISMATCH:
@@ -320,7 +320,7 @@ def _why_misused(context: Context, code: int | None) -> str:
 @rule("driver-library-mismatch")
 def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     """Report a kernel module and user-space libraries of different releases."""
-    driver, host = context.facts.driver, context.facts.host
+    driver, host = context.driver, context.host
     if context.os == "windows" or host.wsl_version.value:
         return
     path = driver.libcuda_path.value or ""
@@ -368,8 +368,8 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
 
 
 def _cuda_fits(context: Context) -> bool:
-    kernel = context.facts.driver.kernel_module_version
-    cuda = context.facts.driver.libcuda_version
+    kernel = context.driver.kernel_module_version
+    cuda = context.driver.libcuda_version
     return (
         kernel.value is not None
         and cuda.value is not None
@@ -417,7 +417,7 @@ def _report_stray(
 @rule("libcuda-not-on-path")
 def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     """Report a running driver whose libcuda.so.1 the loader does not find."""
-    driver, host = context.facts.driver, context.facts.host
+    driver, host = context.driver, context.host
     if (
         cuda_starts(context)
         or not _is_driver_present(context)
@@ -449,10 +449,9 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
 
 
 def _is_driver_present(context: Context) -> bool:
-    driver = context.facts.driver
+    driver = context.driver
     return bool(
-        bool(context.gpus)
-        and (driver.release.value is not None or context.facts.host.wsl_version.value)
+        bool(context.gpus) and (driver.release.value is not None or context.host.wsl_version.value)
     )
 
 
@@ -488,9 +487,9 @@ def driver_needed(context: Context) -> Iterator[Finding]:
 
     Warn where a CUDA Toolkit beside them needs less.
     """
-    if context.facts.driver.release != AT_RUN:
+    if context.driver.release != AT_RUN:
         return
-    versions = (item.version.value for item in context.facts.toolkits.installs.value or ())
+    versions = (item.version.value for item in context.toolkits.installs.value or ())
     rows = [(version, toolkit_of(context, version)) for version in versions if version]
     own = [(version, driver_floor(context, row)) for version, row in rows if row]
     for build in possible_cuda_builds(context):
@@ -535,7 +534,7 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
 
     What a framework needs is said of it.
     """
-    majors = {major(build.cuda.value or "") for build in possible_cuda_builds(context)}
+    majors = {major(build.cuda.value) for build in possible_cuda_builds(context)}
     for build in package_builds(context):
         cuda = build.cuda.value or ""
         toolkit = None
@@ -555,9 +554,9 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 def _find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
     """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
     floor = driver_floor(context, toolkit)
-    release = context.facts.driver.release
+    release = context.driver.release
     # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
-    if release.value is None or floor is None or context.facts.host.jetson_release.value:
+    if release.value is None or floor is None or context.host.jetson_release.value:
         return _by_cuda_version(context, toolkit, floor)
     is_reached = at_least(release.value, floor)
     if is_reached is None:
@@ -573,7 +572,7 @@ def _find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this
     # kernel module.
-    version = context.facts.driver.cuda_driver_version
+    version = context.driver.cuda_driver_version
     return (
         cuda_starts(context)
         and version.value is not None
@@ -583,9 +582,9 @@ def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
 
 def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
     """Decide by what the driver says of CUDA, where its release is no help."""
-    version = context.facts.driver.cuda_driver_version
+    version = context.driver.cuda_driver_version
     if not isinstance(version, Known):
-        if context.need(context.facts.driver.release, "driver.release") is not None:
+        if context.need(context.driver.release, "driver.release") is not None:
             context.need(version, "driver.cuda_driver_version")
         return None  # no driver at all: another rule's finding
     has_minor = toolkit.minor_floor_linux is not None
@@ -616,7 +615,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
             f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
         fact = "driver.cuda_driver_version"
-        if context.facts.driver.release.value is not None:
+        if context.driver.release.value is not None:
             fact = "driver.release"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
@@ -644,7 +643,7 @@ def _cite_partial_code(build: Build, ptx: Toolkit) -> Evidence:
 
 
 def _cuda_ceiling(context: Context) -> str | None:
-    version, branch = context.facts.driver.cuda_driver_version, _find_branch(context)
+    version, branch = context.driver.cuda_driver_version, _find_branch(context)
     if version.value is not None:
         return version.value
     if branch:
@@ -683,7 +682,7 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
 @rule(_ID, TOO_OLD)
 def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU, and those that the matrix lacks."""
-    release = context.facts.driver.release
+    release = context.driver.release
     if (
         release.value is not None
         and context.gpus
@@ -716,16 +715,14 @@ def _has_branch(context: Context) -> bool:
 
     Windows and a board's system image number their own.
     """
-    is_named = context.need(context.facts.host.os, "host.os") is not None
-    return (
-        is_named and not is_windows_driver(context) and not context.facts.host.jetson_release.value
-    )
+    is_named = context.need(context.host.os, "host.os") is not None
+    return is_named and not is_windows_driver(context) and not context.host.jetson_release.value
 
 
 @once
 def _find_branch(context: Context) -> DriverBranch | None:
-    release = context.facts.driver.release
-    if release.value is None or context.facts.host.jetson_release.value:
+    release = context.driver.release
+    if release.value is None or context.host.jetson_release.value:
         return None
     if not is_windows_driver(context):
         return context.matrix.driver_branch(release.value)
@@ -786,7 +783,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
 
     WSL 1, no Windows driver behind it, a Linux driver inside it.
     """
-    version = context.facts.host.wsl_version
+    version = context.host.wsl_version
     if version.value is None or context.expect == "cpu":
         return
     if version.value == 1:
@@ -802,10 +799,10 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
     if (
         isinstance(context.facts.gpus, Absent)
         or cuda_starts(context)
-        or context.facts.host.container.value
+        or context.host.container.value
     ):
         return
-    driver = context.facts.driver
+    driver = context.driver
     path = driver.libcuda_path
     packages = driver.packages.value or {}
     installed = sorted(

@@ -60,13 +60,13 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
     """Report device nodes that are missing or closed to this user, where CUDA does not start."""
     if not _is_asked(context):
         return
-    nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
+    nodes = context.need(context.driver.device_nodes, "driver.device_nodes") or ()
     unopened = (node for node in nodes if _matters(node) and node.accessible.value is False)
     closed = next(unopened, None)
     if closed is not None:
         yield _report_closed(context, closed)
         return
-    result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
+    result = context.need(context.driver.cuda_init_result, "driver.cuda_init_result")
     paths = tuple(node.path for node in nodes)
     # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters
     # once CUDA fails.
@@ -88,17 +88,13 @@ def _find_missing(context: Context, paths: tuple[str, ...]) -> str:
 
 
 def _is_barred(context: Context) -> bool:
-    nvml = context.facts.driver.nvml_result
+    nvml = context.driver.nvml_result
     return nvml.value == _UNKNOWN_ERROR
 
 
 def _is_asked(context: Context) -> bool:
-    host = context.facts.host
-    if (
-        not context.gpus
-        or not context.facts.driver.kernel_module_version.value
-        or cuda_starts(context)
-    ):
+    host = context.host
+    if not context.gpus or not context.driver.kernel_module_version.value or cuda_starts(context):
         return False
     if host.wsl_version.value or host.jetson_release.value:
         return False
@@ -131,7 +127,7 @@ def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
         "but neither NVML (Unknown Error) nor CUDA (no device)"
         " reaches a GPU: the kernel blocks access"
     )
-    if context.facts.host.container.value:
+    if context.host.container.value:
         message = (
             f"The device nodes exist, {reason}."
             " A container loses its devices when systemd reloads on the host."
@@ -154,7 +150,7 @@ def _report_failing(
         context.seen("driver.cuda_init_result"),
         context.seen("driver.uvm_loaded"),
     )
-    needs_node = missing or context.facts.host.container.value
+    needs_node = missing or context.host.container.value
     cure = CreateDeviceNode(missing or _UVM) if needs_node else ReloadMemoryModule()
     return incompatible(message, evidence, cure=cure)
 
@@ -164,7 +160,7 @@ _WSL_LIBRARIES = "/usr/lib/wsl/"
 
 def _is_stated(context: Context) -> bool:
     """Say whether the driver and every GPU are stated by ENVCHECK_* variables, not read."""
-    facts = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
+    facts = [context.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
     return len(facts) > 1 and all(
         isinstance(fact, Known) and fact.source.kind == "override" for fact in facts
     )
@@ -173,37 +169,30 @@ def _is_stated(context: Context) -> bool:
 @rule("driver-not-in-container", goal="any")
 def driver_not_in_container(context: Context) -> Iterator[Finding]:
     """Report a container without GPU devices or the driver's libraries."""
-    if context.expect == "cpu" or not context.facts.host.container.value:
+    if context.expect == "cpu" or not context.host.container.value:
         return
-    if (
-        cuda_starts(context)
-        or context.facts.host.jetson_release.value
-        or context.asks_runtime is False
-    ):
+    if cuda_starts(context) or context.host.jetson_release.value or context.asks_runtime is False:
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
-    if _is_stated(context) and context.facts.driver.libcuda_path != AT_RUN:
+    if _is_stated(context) and context.driver.libcuda_path != AT_RUN:
         return  # it is another machine that is judged: this one may be where an image is built
-    if (
-        context.facts.driver.libcuda_path.value
-        and context.facts.driver.libcuda_path.value.startswith(_WSL_LIBRARIES)
+    if context.driver.libcuda_path.value and context.driver.libcuda_path.value.startswith(
+        _WSL_LIBRARIES
     ):
         return  # WSL hands in its driver without device nodes
-    nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
+    nodes = context.need(context.driver.device_nodes, "driver.device_nodes")
     if not was_given_gpus(context):
         yield _not_given(context, wants)
     elif (
-        nodes is not None
-        and isinstance(context.facts.driver.libcuda_path, Absent)
-        and wants is not None
+        nodes is not None and isinstance(context.driver.libcuda_path, Absent) and wants is not None
     ):
         yield _no_library(context)
 
 
 def _not_given(context: Context, wants: Evidence | None) -> Finding:
-    kind = context.facts.host.container.value or "container"
+    kind = context.host.container.value or "container"
     evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + (
         [wants] if wants else []
     )
@@ -237,7 +226,7 @@ def _no_library(context: Context) -> Finding:
 
 def _driver_handed_in(context: Context) -> Evidence | None:
     """Return the driver's own libcuda: only the container runtime puts it into a container."""
-    library = context.facts.driver.libcuda_path
+    library = context.driver.libcuda_path
     if library.value is not None and not any(
         part in library.value for part in ("/compat/", "/stubs/")
     ):
@@ -254,11 +243,11 @@ def wants_gpu(context: Context) -> Evidence | None:
     name = "NVIDIA_VISIBLE_DEVICES"
     if context.asks_runtime:
         value = context.environment[name]
-        return context.seen(f"host.environment {name}", context.facts.host.environment, value)
+        return context.seen(f"host.environment {name}", context.host.environment, value)
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
-    installs = context.facts.toolkits.installs
+    installs = context.toolkits.installs
     if installs.value:
         return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
     return None
@@ -270,7 +259,7 @@ _SYSTEM_NOT_READY = 802
 @rule("fabric-manager")
 def fabric_manager(context: Context) -> Iterator[Finding]:
     """Report NVSwitch machines with a fabric manager that is stopped or does not match."""
-    driver = context.facts.driver
+    driver = context.driver
     if (
         not context.gpus
         or cuda_starts(context)
@@ -289,7 +278,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         driver.kernel_module_version, Absent
     ):
         return
-    if context.facts.host.container.value:
+    if context.host.container.value:
         if not_ready:
             yield _report_fabric(
                 context,
@@ -371,7 +360,7 @@ def _visible_devices_finding(
     names = ", ".join(map(gpu_name, context.gpus)) or "whichever there are"
     value = context.environment.get(_VARIABLE, "")
     evidence = (
-        context.seen(f"host.environment {_VARIABLE}", context.facts.host.environment, repr(value)),
+        context.seen(f"host.environment {_VARIABLE}", context.host.environment, repr(value)),
         context.seen("gpus", shown=names),
     )
     if severity == NOTE:
@@ -384,7 +373,7 @@ def _visible_devices_finding(
 @rule(_VISIBLE_DEVICES, goal="any")
 def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     """Report a container whose NVIDIA_VISIBLE_DEVICES asks its runtime for no GPU."""
-    if not context.facts.host.container.value or context.expect == "cpu":
+    if not context.host.container.value or context.expect == "cpu":
         return
     if context.asks_runtime is not False:
         return
@@ -393,7 +382,7 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
         return
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it
     # counts.
-    is_unknown = isinstance(context.facts.driver.device_nodes, Unknown)
+    is_unknown = isinstance(context.driver.device_nodes, Unknown)
     if not (was_given_gpus(context) if is_unknown else gpu_nodes(context)):
         yield _hidden_by_runtime(context, value)
 
@@ -405,7 +394,7 @@ def _hidden_by_runtime(context: Context, value: str) -> Finding:
     )
     name = "host.environment NVIDIA_VISIBLE_DEVICES"
     evidence = (
-        context.seen(name, context.facts.host.environment, repr(value)),
+        context.seen(name, context.host.environment, repr(value)),
         context.seen("driver.device_nodes"),
     )
     if wants is None:
@@ -422,7 +411,7 @@ _BUSY = 46
 @rule("toolkit-path-conflict")
 def stub_library(context: Context) -> Iterator[Finding]:
     """Report the toolkit's stub libcuda, made for linking, in place of the driver's."""
-    driver = context.facts.driver
+    driver = context.driver
     path = driver.libcuda_path.value or ""
     if _find_result(context) == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
@@ -471,5 +460,5 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
 
 
 def _find_result(context: Context) -> int | None:
-    result = context.facts.driver.cuda_init_result
+    result = context.driver.cuda_init_result
     return result.value

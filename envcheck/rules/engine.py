@@ -81,7 +81,7 @@ def find(
     undecided = run.undecided()
     found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
     findings = [*found, *undecided, *_list_left_out()]
-    if not context.facts.python.imports.value or (only and DEATH not in only):
+    if not context.python.imports.value or (only and DEATH not in only):
         return findings, run.checked
     from envcheck.rules.imports import tried_imports, weigh_imports  # 1 ms
 
@@ -413,7 +413,7 @@ def _is_error(finding: Finding) -> bool:
 
 
 def _describe_judged(context: Context) -> Judged:
-    facts = context.facts.python
+    facts = context.python
     prefix = (facts.prefix.value or "") if context.judges_environment else None
     return Judged(environment=prefix, chosen_by=facts.chosen_by, others=facts.others)
 
@@ -463,7 +463,7 @@ def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> b
 @rule("probe-failed", severity=NOTE, goal="any", installs=True)
 def unread_installations(context: Context) -> Iterator[Finding]:
     """Report what else may be installed and could not be read."""
-    for part in context.facts.python.unread.value or ():
+    for part in context.python.unread.value or ():
         evidence = Evidence("python.unread", f"failed: {part.reason}", Source("file", part.place))
         yield Finding("probe-failed", UNDETERMINED, NOTE, f"{part.reason}.", (evidence,))
 
@@ -471,7 +471,7 @@ def unread_installations(context: Context) -> Iterator[Finding]:
 @rule("probe-failed", severity=NOTE)
 def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     """Report an NVML error other than a mismatch where CUDA works."""
-    nvml = context.facts.driver.nvml_result
+    nvml = context.driver.nvml_result
     if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
         message = (
             f"The driver's management library (NVML) does not start (result {nvml.value}), although"
@@ -483,6 +483,6 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
 
 
 def _nvcc_answers(context: Context) -> Iterator[tuple[str, Fact[str]]]:
-    installs = context.facts.toolkits.installs
+    installs = context.toolkits.installs
     for item in installs.value or ():
         yield f"nvcc of {item.root}", item.nvcc_release

@@ -96,7 +96,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     if not context.judges_environment:
         yield _nothing_to_judge(context)
         return
-    context.need(context.facts.python.frameworks, "python.frameworks")
+    context.need(context.python.frameworks, "python.frameworks")
     if judged_frameworks(context):
         return
     empty = list(empty_wheels(context))
@@ -280,7 +280,7 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
 
 
 def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
-    fact = context.facts.python.duplicate_owners
+    fact = context.python.duplicate_owners
     if isinstance(fact, Known) and module in fact.value:
         return (
             Evidence(
@@ -331,7 +331,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
     """Find requested releases without a wheel for this Python."""
     for wanted in wanted_releases(context):
         if wanted.build and not wanted.build.installed:
-            context.need(context.facts.python.version, "python.version")
+            context.need(context.python.version, "python.version")
         if wanted.obstacle != PYTHON:
             continue
         yield _no_wheel_for_python(context, wanted, wanted.rejected[0])
@@ -371,9 +371,9 @@ def _available_pythons(context: Context, row: FrameworkRelease) -> str:
 
 
 def _name_python(context: Context) -> str:
-    version = context.facts.python.version
+    version = context.python.version
     version_text = version.value or "?"
-    implementation = context.facts.python.implementation
+    implementation = context.python.implementation
     if implementation.value and implementation.value.lower() != "cpython":
         return f"{version_text} ({implementation.value}; the wheels are for CPython)"
     return version_text + (" (free-threaded)" if is_free_threaded(context) else "")
@@ -410,7 +410,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context):
         if wanted.obstacle != EXTRA:
             continue
-        context.need(context.facts.python.frameworks, "python.frameworks")
+        context.need(context.python.frameworks, "python.frameworks")
         row = next(
             (item for item in wanted.rejected if item.platform in (context.platform, "any")),
             wanted.rejected[0],
@@ -550,7 +550,7 @@ def _is_vendors(build: Build) -> bool:
 
 def _describe_constraint(context: Context) -> str:
     """Say which file pip keeps to here; "" where it keeps to none."""
-    file = (context.facts.host.environment.value or {}).get("PIP_CONSTRAINT", "")
+    file = (context.host.environment.value or {}).get("PIP_CONSTRAINT", "")
     if file:
         return f" Or pip refuses it: PIP_CONSTRAINT names {file}, whose pins it keeps to."
     return ""
@@ -646,9 +646,9 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
 def _is_gpu_meant(context: Context) -> bool:
     """Return whether anything says that a GPU is there or wanted."""
     facts = (
-        context.facts.driver.release,
-        context.facts.driver.cuda_driver_version,
-        context.facts.toolkits.installs,
+        context.driver.release,
+        context.driver.cuda_driver_version,
+        context.toolkits.installs,
     )
     is_requested = context.expect == "gpu" or context.names_releases
     return is_requested or bool(context.gpus) or any(bool(fact.value) for fact in facts)
@@ -691,7 +691,7 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
     if has_no_gpu(context):
         return
     if not context.names_releases:
-        context.need(context.facts.python.frameworks, "python.frameworks")
+        context.need(context.python.frameworks, "python.frameworks")
     yield from each(judged_frameworks(context), lambda framework: _cpu_build(context, framework))
 
 
@@ -703,7 +703,7 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
         return
     is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
     has_cuda = any(map(_has_cuda, judged_frameworks(context)))
-    unread = context.facts.python.unread.value
+    unread = context.python.unread.value
     if unread and framework.traits.plans.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))
         # another framework may be there that computes on the GPU

@@ -227,7 +227,7 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
         if each.distribution == copy.name and not is_older(each.cuda, first)
     )
     newer = next((f"{each.distribution} {each.release}" for each in serving), "")
-    installs = context.facts.toolkits.installs.value or ()
+    installs = context.toolkits.installs.value or ()
     usable = (each for each in installs if not is_older(each.version.value or "0", first))
     path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
     message = (

@@ -161,7 +161,7 @@ def _applies(
 
 def fits_machine(context: Context, problem: KnownProblem) -> bool:
     """Return whether platform, Python and GPUs are those of a problem."""
-    python, gpus = context.facts.python.version, context.gpus
+    python, gpus = context.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
     if problem.pythons and not (
@@ -308,9 +308,9 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
 
     An unknown one always does.
     """
-    release = context.facts.driver.release
+    release = context.driver.release
     if cuda is None or release.value is None:
-        offered = context.facts.driver.cuda_driver_version
+        offered = context.driver.cuda_driver_version
         return (
             cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
         )
@@ -328,7 +328,7 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
 
 def release_for_driver(context: Context, build: Build) -> str:
     """Name what of the same framework runs on the driver that is there; "" when nothing does."""
-    if context.facts.driver.release.value is None:
+    if context.driver.release.value is None:
         return ""
     if build.traits.index:
         version, variant = choose_variant(context, build.framework, build.version)
@@ -405,7 +405,7 @@ def find_index_build(
     for row in (
         row for row in matching if not capability or serves_capability(context, row, capability)
     ):
-        takes_first = newest or context.facts.driver.release.value is not None
+        takes_first = newest or context.driver.release.value is not None
         if found is not None and (row.version != found.version or takes_first):
             break
         found = row
@@ -480,7 +480,7 @@ def _goes_with(context: Context, row: FrameworkRelease, build: Build) -> bool:
 
 def is_windows_driver(context: Context) -> bool:
     """Return whether the driver is the Windows one: on Windows, and in WSL."""
-    return bool(context.os == "windows" or context.facts.host.wsl_version.value)
+    return bool(context.os == "windows" or context.host.wsl_version.value)
 
 
 @once
@@ -520,7 +520,7 @@ def newest_branch(context: Context) -> str:
 
     580 for a V100; "" where branches say nothing.
     """
-    if is_windows_driver(context) or context.facts.host.jetson_release.value:
+    if is_windows_driver(context) or context.host.jetson_release.value:
         return ""
     values = (gpu.compute_capability for gpu in context.gpus)
     rows = [context.matrix.architecture(item.value) for item in values if item.value is not None]

@@ -276,7 +276,7 @@ def is_data_center(gpu: Gpu) -> bool | None:
 
 def cuda_starts(context: Context) -> bool:
     """Return whether CUDA starts: then the driver works, whatever its files look like."""
-    result = context.facts.driver.cuda_init_result
+    result = context.driver.cuda_init_result
     return result.value == 0
 
 
@@ -288,22 +288,22 @@ def is_plain_linux(context: Context) -> bool:
 
     Linux, no container, no WSL, no Jetson.
     """
-    host = context.facts.host
+    host = context.host
     facts = (host.container, host.wsl_version, host.jetson_release)
     return context.os in ("linux", "") and not any(fact.value is not None for fact in facts)
 
 
 def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
     """List the nodes of the GPUs, /dev/nvidia0 and on; nvidiactl proves nothing."""
-    nodes = context.facts.driver.device_nodes
+    nodes = context.driver.device_nodes
     all_nodes = nodes.value or ()
     return tuple(node for node in all_nodes if node.path[len("/dev/nvidia") :].isdigit())
 
 
 def was_given_gpus(context: Context) -> bool:
     """Return whether this container reaches GPUs, by nodes, NVML or a driver's answer."""
-    nvml = context.facts.driver.nvml_result
-    result = context.facts.driver.cuda_init_result
+    nvml = context.driver.nvml_result
+    result = context.driver.cuda_init_result
     has_nvml_gpu = any(gpu.nvml_index.value is not None for gpu in context.gpus)
     has_nvml_gpu = has_nvml_gpu and nvml.value == 0
     reaches_driver = result.value in _DRIVER_RESULTS

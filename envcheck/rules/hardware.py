@@ -235,7 +235,7 @@ def _gpu_fault(gpu: Gpu) -> tuple[Evidence, str]:
 @rule("cpu-missing-avx", goal="any")
 def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     """Report builds that need processor instructions this CPU does not have."""
-    architecture = context.facts.host.architecture
+    architecture = context.host.architecture
     if architecture.value is None or architecture.value not in _X86:
         return
     for build in judged_builds(context):
@@ -246,7 +246,7 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
             installer = context.distributions[build.distribution].installer
         if not features or installer == "conda":
             continue
-        flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags")
+        flags = context.need(context.host.cpu_flags, "host.cpu_flags")
         # every x86 processor has some: an older snapshot of a machine without /proc
         if flags is None:
             raise UndecidedError(
@@ -420,7 +420,7 @@ def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
 @rule("os-limit", severity=WARNING)
 def small_shared_memory(context: Context) -> Iterator[Finding]:
     """Report a container whose /dev/shm is too small for several GPUs."""
-    shm, container = context.facts.host.shm_bytes, context.facts.host.container
+    shm, container = context.host.shm_bytes, context.host.container
     if len(context.gpus) < 2 or not container.value or not judged_builds(context):
         return
     if shm.value is not None and shm.value < _SMALL_SHM:

@@ -74,7 +74,7 @@ def _write_success(goal: str, context: Context, builds: tuple[Build, ...], warne
 
 
 def _explain_no_environment(context: Context) -> str:
-    if any(not item.problem for item in context.facts.python.others):
+    if any(not item.problem for item in context.python.others):
         return "several environments fit, and none was judged: name one with --env"
     return "no Python environment was judged"
 
@@ -152,5 +152,5 @@ def _name_place(goal: str, context: Context) -> str:
         return "on the GPU"
     counts = Counter(names).items()
     gpus = " and ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
-    driver = context.facts.driver.release.value
+    driver = context.driver.release.value
     return f"on {gpus}, driver {driver}" if driver else f"on {gpus}"

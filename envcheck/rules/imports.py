@@ -54,7 +54,7 @@ def tried_imports(context: Context) -> tuple[ImportTest, ...]:
     """
     if any(not build.installed for build in target_builds(context)):
         return ()
-    return context.facts.python.imports.value or ()
+    return context.python.imports.value or ()
 
 
 def label_of(test: ImportTest) -> str:
@@ -220,7 +220,7 @@ def _describe_front(context: Context, test: ImportTest) -> Finding | None:
     """Say that a death is one of files in a folder that code of Python's start puts first."""
     for folder in test.front:
         if f"{folder}/" in test.printed:
-            faults = context.facts.python.interpreter_faults.value or ()
+            faults = context.python.interpreter_faults.value or ()
             files = {each.name: each.path for each in faults if each.kind == "front"}
             file = files.get(folder) or files.get("", "")
             message = (

@@ -162,9 +162,9 @@ _EDITED = "edited"
 @rule("install-interrupted", goal="any")
 def install_interrupted(context: Context) -> Iterator[Finding]:
     """Find an installation that did not come to its end, of envcheck or of pip."""
-    leftovers: Fact[tuple[InstallLeftover, ...]] = context.facts.python.install_leftovers
+    leftovers: Fact[tuple[InstallLeftover, ...]] = context.python.install_leftovers
     found = _read(context, leftovers, "python.install_leftovers")
-    folder = context.facts.python.prefix
+    folder = context.python.prefix
     for item in found:
         evidence = (Evidence("python.install_leftovers", item.path),)
         label = f"{item.distribution} {item.release}".strip()
@@ -219,7 +219,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
 
 def _lacks_needed(context: Context, distribution: str) -> bool:
     """Return whether a file that an import needs is damaged, or that is unknown."""
-    faults = context.facts.python.file_faults
+    faults = context.python.file_faults
     if faults.value is None:
         return True
     return any(
@@ -238,7 +238,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
 
     An error where the import needs one.
     """
-    faults = _read(context, context.facts.python.file_faults, "python.file_faults")
+    faults = _read(context, context.python.file_faults, "python.file_faults")
     yield from _list_edited(faults)
     damaged = [item for item in faults if item.kind not in (_EDITED, NUMPY_1)]
     found = [item for item in damaged if not _TEST.search(item.path) or find_import(context, item)]
@@ -338,7 +338,7 @@ def find_import(context: Context, fault: FileFault) -> str:
     if fault.kind == NUMPY_1:  # in Cython it is a ValueError, which no import of ours catches
         return next(iter(_list_imports(context, fault.distribution)), "")
     name = fault.path.rpartition("/")[2]
-    for link in context.facts.python.link_faults.value or ():
+    for link in context.python.link_faults.value or ():
         if link.stops == IMPORT and link.kind == "missing-library" and link.library == name:
             return framework_of(link.distribution) or link.distribution
     names = _list_imports(context, fault.distribution)

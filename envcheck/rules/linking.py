@@ -71,7 +71,7 @@ _SYMBOLS = ("missing-symbol", "missing-symbol-version")
 @once
 def link_faults(context: Context) -> tuple[LinkFault, ...]:
     """List what the loader cannot load; () where the description of a machine leaves that open."""
-    fact = context.facts.python.link_faults
+    fact = context.python.link_faults
     return _of_goal(
         context, () if fact == NOT_STATED else context.need(fact, "python.link_faults") or ()
     )
@@ -85,7 +85,7 @@ def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
     """Return whether a link fault already reports an unmet requirement."""
-    fact = context.facts.python.link_faults
+    fact = context.python.link_faults
     faults = _of_goal(context, fact.value or ())
     faults = tuple(item for item in faults if item.distribution == owner)
     return any(
@@ -256,7 +256,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
     """Return whether damaged files, an error of another rule, explain a missing library."""
-    faults = context.facts.python.file_faults.value or ()
+    faults = context.python.file_faults.value or ()
     damaged = {item.distribution for item in faults if find_import(context, item)}
     owners = {name for name in context.distributions if _is_of(name, fault.wheel)} or {
         fault.asked_by
@@ -515,9 +515,7 @@ def _is_met(context: Context, pin: _Pin) -> bool:
 @rule(OTHER_BUILD, severity=WARNING, goal="any")
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major, or another Python."""
-    recorded = {
-        item.distribution for item in context.facts.python.link_faults.value or () if item.stops
-    }
+    recorded = {item.distribution for item in context.python.link_faults.value or () if item.stops}
     for extension, reason in mismatched_extensions(context).values():
         if extension.distribution not in recorded:  # what stops without it is said above
             yield _mismatch(context, extension, _extension_host(context), reason)
@@ -533,7 +531,7 @@ def _extension_host(context: Context) -> Build | None:
 @once
 def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
     """Map distributions to their first file for another CUDA or Python, and the reason."""
-    extensions = context.facts.python.extensions.value or ()
+    extensions = context.python.extensions.value or ()
     torch = _extension_host(context) if extensions else None
     found: dict[str, tuple[Extension, str]] = {}
     for extension in extensions:
@@ -549,14 +547,14 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
 def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     """Find packages for another CUDA major than PyTorch, where no loader was asked."""
     hosts = (build for build in judged_builds(context) if build.traits.cuda.hosts_extensions)
-    torch = None if context.facts.python.link_faults.value is not None else next(hosts, None)
+    torch = None if context.python.link_faults.value is not None else next(hosts, None)
     cuda = torch.cuda.value if torch else None
     for build in package_builds(context) if torch and cuda else ():
         own = build.cuda.value
         if (
             torch
             and own
-            and major(own) != major(cuda or "")
+            and major(own) != major(cuda)
             and companion_row(build.distribution).frameworks
         ):
             message = (
@@ -634,7 +632,7 @@ def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -
 def _describe_other_python(context: Context, extension: Extension) -> str:
     """Compare an extension's ABI tag with the interpreter: _ext.cpython-37m-....so."""
     match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
-    version = context.facts.python.version.value
+    version = context.python.version.value
     if match is None or version is None or major_minor(version) == ".".join(match.groups()):
         return ""
     return f"was built for Python {match.group(1)}.{match.group(2)}, but this is Python {version}"
@@ -685,5 +683,5 @@ def _mismatch(context: Context, extension: Extension, torch: Build | None, reaso
 
 
 def _source(context: Context) -> Source | None:
-    extensions = context.facts.python.extensions
+    extensions = context.python.extensions
     return extensions.source if isinstance(extensions, Known) else None

@@ -227,7 +227,7 @@ def describe_obstacle(context: Context, candidate: Candidate, finding: Finding) 
         if document is not None and document.excludes(cure.capability):
             return f"asks for GPUs from {document.minimum} on"
         return f"has no code for {cure.capability} GPUs"
-    python = context.facts.python.version.value
+    python = context.python.version.value
     if finding.id == "python-unsupported" and python:
         return f"is not for Python {python}{'t' if is_free_threaded(context) else ''}"
     text = finding.message.removeprefix(

@@ -70,7 +70,7 @@ def required_releases(context: Context) -> Iterator[Finding]:
     if not context.judges_environment:
         return
     if texts or not context.names_releases:
-        context.need(context.facts.python.frameworks, "python.frameworks")
+        context.need(context.python.frameworks, "python.frameworks")
     if not texts and not installed_builds(context):
         message = "No project requirement applies to this system, and no framework is installed."
         yield Finding("", COMPATIBLE, NOTE, message, (context.seen("python.frameworks"),))
@@ -132,7 +132,7 @@ def required_driver(context: Context) -> Iterator[Finding]:
 
     No driver at all is another finding.
     """
-    floor, facts = context.demands.min_driver, context.facts.driver
+    floor, facts = context.demands.min_driver, context.driver
     release = context.need(facts.release, "driver.release") if floor else None
     # Jetson's comes with the system
     if floor and release is None and facts.cuda_driver_version.value is not None:

@@ -97,8 +97,8 @@ def _same_machine(python: str, machine: str) -> bool:
 @rule("env-mixed", goal="any")
 def interpreter_faults(context: Context) -> Iterator[Finding]:
     """Find a Python that lacks a part of itself, or looks elsewhere than where its packages are."""
-    faults = context.facts.python.interpreter_faults.value or ()
-    prefix, version = context.facts.python.prefix.value or "", context.facts.python.version.value
+    faults = context.python.interpreter_faults.value or ()
+    prefix, version = context.python.prefix.value or "", context.python.version.value
     for fault in faults:
         if fault.kind == "other-library":
             minor = fault.name.rpartition("python")[2]
@@ -122,7 +122,7 @@ def find_lost_modules(context: Context, names: AbstractSet[str]) -> list[Interpr
 
     Code of its start takes a module away as well.
     """
-    faults = context.facts.python.interpreter_faults.value or ()
+    faults = context.python.interpreter_faults.value or ()
     lost = (fault for fault in faults if fault.kind in ("lacks", "unloadable", "replaced"))
     return [fault for fault in lost if not names.isdisjoint((fault.name, fault.name.lstrip("_")))]
 
@@ -176,7 +176,7 @@ def describe_lost_modules(context: Context, name: str, faults: list[InterpreterF
 @rule("env-mixed", goal="any", installs=True)
 def pip_refuses(context: Context) -> Iterator[Finding]:
     """Find an installation into a Python that its distribution manages: pip refuses it."""
-    if context.command and context.facts.python.externally_managed.value:
+    if context.command and context.python.externally_managed.value:
         from envcheck.model.quoting import quote  # of a file's commands alone
 
         yield incompatible(
@@ -200,7 +200,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
             need = easiest_for_pip(build.release)
         if need is None:
             continue
-        pip = context.need(context.facts.python.pip_version, "python.pip_version")
+        pip = context.need(context.python.pip_version, "python.pip_version")
         if pip is None or not _is_older(pip, need.pip):
             continue
         yield incompatible(
@@ -226,7 +226,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
         floor = ""
         if build.release and not is_conda_build(context, build):
             floor = wheel_glibc(build.release)
-        libc = context.facts.host.libc_version
+        libc = context.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")
         if not floor or not libc.value or not _is_older(libc.value, floor):
@@ -237,7 +237,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
 
 def _has_glibc(context: Context) -> bool:
     """Return whether the version of the C library is one of glibc; musl numbers its own."""
-    return context.need(context.facts.host.libc_kind, "host.libc_kind") in (None, "glibc")
+    return context.need(context.host.libc_kind, "host.libc_kind") in (None, "glibc")
 
 
 def _glibc_finding(
@@ -254,14 +254,14 @@ def _glibc_finding(
 
 
 def _libc_text(context: Context) -> str:
-    libc = context.facts.host.libc_version
+    libc = context.host.libc_version
     return f"glibc {libc.value}" if libc.value is not None else "an older one"
 
 
 @rule("libstdcxx-mismatch", severity=WARNING, goal="any")
 def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
-    python = context.facts.python
+    python = context.python
     path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
     # of a copy that is proven to lack a version, another rule says so
     faults = python.link_faults.value or ()
@@ -307,11 +307,7 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
     conda brings its own.
     """
     wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
-    if (
-        context.os != "windows"
-        or not wheels
-        or not isinstance(context.facts.host.msvc_runtime, Absent)
-    ):
+    if context.os != "windows" or not wheels or not isinstance(context.host.msvc_runtime, Absent):
         return
     message = (
         f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed:"

@@ -37,7 +37,7 @@ def marker_holds(context: Context, marker: str, extra: str = "") -> bool:
 @once
 def _describe_python(context: Context) -> dict[str, str]:
     """Describe the inspected Python as markers do."""
-    python, host = context.facts.python, context.facts.host
+    python, host = context.python, context.host
     version = python.version.value or ""
     implementation = python.implementation.value or "cpython"
     machine = host.architecture.value or "x86_64"

@@ -62,8 +62,8 @@ def is_own(context: Context, path: str) -> bool:
 
     In a package, or below a conda prefix.
     """
-    prefix = context.facts.python.prefix.value
-    conda = context.facts.python.kind.value == "conda"
+    prefix = context.python.prefix.value
+    conda = context.python.kind.value == "conda"
     return in_environment(path) or (
         conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/")
     )
@@ -131,7 +131,7 @@ def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
 
     Raises UndecidedError.
     """
-    installs = context.need(context.facts.toolkits.installs, "toolkits.installs")
+    installs = context.need(context.toolkits.installs, "toolkits.installs")
     if installs is None:
         return None
     return tuple(item for item in installs if item.origin != "wheels")
@@ -139,7 +139,7 @@ def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
 
 def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
     """Find the toolkit a file lies in."""
-    installs = context.facts.toolkits.installs.value or ()
+    installs = context.toolkits.installs.value or ()
     holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
     return max(holding, key=lambda item: len(item.root), default=None)
 
@@ -380,7 +380,7 @@ def _report_ahead(
 def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:
     """List the folders of a toolkit that LD_LIBRARY_PATH names."""
     linked = root
-    if context.facts.toolkits.usr_local_cuda.value == root:
+    if context.toolkits.usr_local_cuda.value == root:
         linked = "/usr/local/cuda"
     folders = context.environment.get("LD_LIBRARY_PATH", "").split(":")
     return tuple(
@@ -417,16 +417,16 @@ def _same_major_on_library_path(
     context: Context, build: Build
 ) -> Iterator[tuple[ToolkitInstall, Evidence]]:
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
-    roots = context.facts.toolkits.roots_on_library_path.value or ()
+    roots = context.toolkits.roots_on_library_path.value or ()
     cuda = build.cuda.value
-    for install in context.facts.toolkits.installs.value or ():
-        major = numbers(install.version.value or "")[:1]
+    for install in context.toolkits.installs.value or ():
+        major = numbers(install.version.value)[:1]
         if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):
             yield install, context.seen("toolkits.roots_on_library_path", shown=install.root)
 
 
 def _home_nowhere(context: Context) -> Iterator[Finding]:
-    facts = context.facts.toolkits
+    facts = context.toolkits
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
         message = (
@@ -446,7 +446,7 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
 
     Two toolkits in one place.
     """
-    for install in context.facts.toolkits.installs.value or ():
+    for install in context.toolkits.installs.value or ():
         nvcc, file = install.nvcc_release, install.version_file
         if not isinstance(nvcc, Known) or not isinstance(file, Known):
             continue
@@ -466,7 +466,7 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
 
 def _two_compilers(context: Context) -> Iterator[Finding]:
     """Find builds of CUDA code that take headers of one toolkit and nvcc of another."""
-    facts = context.facts.toolkits
+    facts = context.toolkits
     if facts.cuda_home.value is not None:
         yield from _find_disagreements(
             context, facts.cuda_home_root, describe_home(context), WARNING
@@ -478,9 +478,9 @@ def _two_compilers(context: Context) -> Iterator[Finding]:
 def _find_disagreements(
     context: Context, root: Fact[str], name: str, severity: str
 ) -> Iterator[Finding]:
-    installs = {install.root: install for install in context.facts.toolkits.installs.value or ()}
+    installs = {install.root: install for install in context.toolkits.installs.value or ()}
     active = installs.get(root.value or "")
-    on_path = installs.get(context.facts.toolkits.root_on_path.value or "")
+    on_path = installs.get(context.toolkits.root_on_path.value or "")
     if active is None or on_path is None or active is on_path:
         return
     versions = (active.version.value, on_path.version.value)
@@ -508,16 +508,16 @@ def _order_toolkits(
 
     Else the one of CUDA_HOME, else that of PATH.
     """
-    is_set = context.facts.toolkits.cuda_home.value is not None
+    is_set = context.toolkits.cuda_home.value is not None
     order = (active, on_path) if is_set else (on_path, active)
-    built = {numbers(build.cuda.value or "")[:2] for build in cuda_builds(context)}
-    is_second = [numbers(item.version.value or "")[:2] in built for item in order] == [False, True]
+    built = {numbers(build.cuda.value)[:2] for build in cuda_builds(context)}
+    is_second = [numbers(item.version.value)[:2] in built for item in order] == [False, True]
     return (order[1], order[0]) if is_second else order
 
 
 def describe_home(context: Context) -> str:
     """Name the variable that sets the toolkit, with its value."""
-    home = context.facts.toolkits.cuda_home
+    home = context.toolkits.cuda_home
     if isinstance(home, Known):
         return f"{home.source.where}={home.value}"
     return "CUDA_HOME"
@@ -539,7 +539,7 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
 
     PyTorch needs none, JAX's wheels hold it.
     """
-    installs = context.facts.toolkits.installs
+    installs = context.toolkits.installs
     if isinstance(installs, Unknown) or _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
         return
     if any(name.startswith("nvidia-cuda-nvcc") for name in context.distributions):
@@ -586,7 +586,7 @@ def _without_libdevice(
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
     """Return whether XLA searches a toolkit by default, such as /usr/local/cuda-X.Y."""
-    facts = context.facts.toolkits
+    facts = context.toolkits
     roots = {facts.usr_local_cuda.value, facts.cuda_home_root.value}
     return install.root in roots or install.origin in ("usr-local", "opt")
 
@@ -626,12 +626,12 @@ def _ptxas_install(context: Context) -> ToolkitInstall | None:
 
     The wheel's, else the one on PATH, else /usr/local/cuda's.
     """
-    installs = context.facts.toolkits.installs.value or ()
+    installs = context.toolkits.installs.value or ()
     with_ptxas = [item for item in installs if item.ptxas_path.value is not None]
-    on_path = context.facts.toolkits.ptxas_on_path.value
+    on_path = context.toolkits.ptxas_on_path.value
     searched = [
         *(item for item in with_ptxas if item.origin == "wheels"),
         *(item for item in with_ptxas if on_path is not None and item.ptxas_path.value == on_path),
-        *(item for item in with_ptxas if item.root == context.facts.toolkits.usr_local_cuda.value),
+        *(item for item in with_ptxas if item.root == context.toolkits.usr_local_cuda.value),
     ]
     return searched[0] if searched else None

@@ -57,7 +57,7 @@ def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
     Return None where it is not there, or of no release of the row.
     """
     if row.package == _INTERPRETER:
-        version = context.facts.python.version.value or ""
+        version = context.python.version.value or ""
         reader = Distribution("Python", version) if version else None
     else:
         reader = context.distributions.get(row.package)
@@ -86,7 +86,7 @@ def environment_variable(context: Context) -> Iterator[Finding]:
         elif row.effect == "results":
             message = f"{name}={value!r} changes results: {row.grammar}."
             yield Finding(_ID, COMPATIBLE, NOTE, message, _seen(context, row, name, value))
-    for word in context.facts.python.unknown_words.value or ():
+    for word in context.python.unknown_words.value or ():
         framework = framework_of(word.package)
         is_at_import = word.variable in _READ_AT_IMPORT
         ended = f"`import {framework}`" if is_at_import else f"the first use of {framework}"
@@ -141,7 +141,7 @@ def _describe_end(
 
 
 def _seen(context: Context, row: VariableEffect, name: str, value: str) -> tuple[Evidence, ...]:
-    fact = context.facts.host.environment
+    fact = context.host.environment
     return (
         context.seen(f"host.environment {name}", fact, repr(value)),
         Evidence(f"{row.package}: {name}", row.grammar, citation=row.citation),
@@ -163,7 +163,7 @@ def jax_platforms(context: Context) -> Iterator[Finding]:
             continue
         names = value.split(",")
         evidence = (
-            context.seen(f"host.environment {name}", context.facts.host.environment, repr(value)),
+            context.seen(f"host.environment {name}", context.host.environment, repr(value)),
         )
         why = _find_missing_platform(context, names)
         if why:

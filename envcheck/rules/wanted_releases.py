@@ -143,7 +143,7 @@ def _resolve_package(context: Context, requirement: Requirement) -> WantedReleas
 
 def _is_for_newer_pythons(context: Context, row: FrameworkRelease) -> bool:
     """Return whether a wheel without binaries installs on this newer Python."""
-    minor = major_minor(context.facts.python.version.value or "")
+    minor = major_minor(context.python.version.value)
     return (
         row.platform == "any"
         and bool(row.pythons)
@@ -346,9 +346,9 @@ def _means_older(context: Context, section: str, name: str, requirement: Require
     first = numbers(known[-1].version)
     if requirement.pin:
         return Version(requirement.pin) < Version(known[-1].version)
-    python = context.facts.python.version.value
+    python = context.python.version.value
     pythons = [numbers(minor) for row in known for minor in row.pythons]
-    is_older = bool(python and pythons) and numbers(python or "")[:2] < min(pythons)
+    is_older = bool(python and pythons) and numbers(python)[:2] < min(pythons)
     lower = re.findall(r"(?:>=|~=|>|==)\s*(\d[\d.]*)", requirement.specifier)
     return is_older and all(numbers(bound) < first for bound in lower)
 
@@ -410,7 +410,7 @@ def _filter_installable(
     """
     if not rows:
         return UNLISTED, ()
-    libc = context.facts.host.libc_kind
+    libc = context.host.libc_kind
     checks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
         (BITS, lambda _: not _is_32bit(context)),
         (PLATFORM, lambda row: row.platform in (context.platform, "any")),
@@ -429,12 +429,12 @@ def _filter_installable(
 
 
 def _is_32bit(context: Context) -> bool:
-    bits = context.facts.python.bits
+    bits = context.python.bits
     return bits.value == 32
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
-    floor, libc = wheel_glibc(row), context.facts.host.libc_version
+    floor, libc = wheel_glibc(row), context.host.libc_version
     if not floor or libc.value is None:
         return True
     try:

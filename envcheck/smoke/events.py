@@ -105,18 +105,16 @@ class ScriptEvents:
     measures: tuple[Measure, ...]
     pending: tuple[str, str] | None  # (check, device) of a step without its result
     done: bool
-    garbage: int  # lines that were no event
 
 
 def parse_events(text: str) -> ScriptEvents:
-    r"""Read what a script wrote to its descriptor; what is no event is counted and left out.
+    r"""Read what a script wrote to its descriptor; what is no event is left out.
 
     Sample: '{"event": "step", "check": "matmul", "device": "CPU:0"}\n{"event": "result", "check":
     "matmul", ' '"device": "CPU:0", "outcome": "passed", "message": "right", "seconds":
     0.1}\n{"event": "done"}\n'
     """
-    events = [_read_event(line) for line in text.splitlines() if line.strip()]
-    said = [event for event in events if event is not None]
+    said = list(filter(None, map(_read_event, text.splitlines())))
     results = tuple(_read_result(event) for event in said if event["event"] == "result")
     answered = {(result.check, result.device) for result in results}
     steps = [
@@ -131,7 +129,6 @@ def parse_events(text: str) -> ScriptEvents:
         measures=tuple(_measure(event) for event in said if event["event"] == "measure"),
         pending=steps[-1] if steps and steps[-1] not in answered else None,
         done=any(event["event"] == "done" for event in said),
-        garbage=events.count(None),
     )
 
 

@@ -11,6 +11,7 @@ from envcheck.check.blueprint import Blueprint, FileError, parse_image
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, Ignored
 from envcheck.check.environment import Environment
+from envcheck.check.judge import Gate
 from envcheck.check.judge_file import UNSTATED, judge_blueprints
 from envcheck.model import Facts, Report
 from tests.rules.factory_machine import matrix
@@ -29,9 +30,8 @@ def blueprints(text: str, name: str = "Dockerfile", **beside: str) -> tuple[Blue
 def judged(
     text: str, name: str = "Dockerfile", config: Config | None = None, **beside: str
 ) -> Report:
-    return judge_blueprints(
-        blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml", TODAY
-    )
+    gate = Gate(config or Config(), matrix(), "pyproject.toml", TODAY)
+    return judge_blueprints(blueprints(text, name, **beside), gate)[0]
 
 
 def told(report: Report) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ import pytest
 from envcheck.check.blueprint import Blueprint, Line
 from envcheck.check.config import Config
 from envcheck.check.environment import Environment
+from envcheck.check.judge import Gate
 from envcheck.check.judge_file import UNSTATED, judge_blueprints
 from envcheck.diagnosis import diagnose
 from envcheck.frameworks import framework_names
@@ -139,7 +140,7 @@ def compare_check(platform: str, python: str, row: FrameworkRelease) -> Iterator
         platform=system,
         requirements=(line,),
     )
-    report = judge_blueprints((file,), matrix(), Config(expect="gpu"), "", TODAY)
+    report = judge_blueprints((file,), Gate(Config(expect="gpu"), matrix(), "", TODAY))[0]
     checked = {
         item.id
         for item in report.findings

@@ -17,12 +17,12 @@ from envcheck.explain.cures import CURES
 from envcheck.explain.judge import judge_log
 from envcheck.model import Alternative, Remedy
 from envcheck.plan.requests import check_description, read_requests
-from envcheck.remedies.rows import list_rows_by_finding
 from envcheck.rules import Context, catalogue
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
 from tests.hosts.test_hosts import snapshot_of
+from tests.remedies.rows import list_rows_by_finding
 from tests.typed import argv, lasting, undo, unverified, verify
 
 # A finding, a composed log, and what the fix must say: in its sentence or a command.

@@ -13,8 +13,9 @@ from envcheck.explain.cures import CURES
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.data_files import load_data, read_data
 from envcheck.model import OtherGpuVendors
-from envcheck.remedies.rows import list_rows_by_finding, make_action
+from envcheck.remedies.rows import make_action
 from envcheck.rules import catalogue
+from tests.remedies.rows import list_rows_by_finding
 from tests.structure import modules
 
 ROWS = list_rows_by_finding()

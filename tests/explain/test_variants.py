@@ -9,11 +9,13 @@ from functools import cache
 import pytest
 
 from envcheck.explain.log import Log
-from envcheck.explain.signatures import Signature, load_overlaps, signatures_by_name
+from envcheck.explain.signatures import Signature, SignatureTable, signatures_by_name
+from envcheck.host.data_files import load_data
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases, scan_text
 
 SIGNATURES = signatures_by_name()
+OVERLAPS = load_data("advice/signatures", SignatureTable).overlaps
 COLUMNS = 80
 PREFIXES = (
     "2026-11-20 23:01:40,123 - train - ERROR - ",
@@ -115,7 +117,7 @@ def others_that_claim(name: str, line: str) -> set[str]:
         if SIGNATURES[item].role == "cause" and SIGNATURES[item].finding
     }
     others = {item for item in found if SIGNATURES[item].finding != SIGNATURES[name].finding}
-    return set() if name in load_overlaps() else others - set(load_overlaps())
+    return set() if name in OVERLAPS else others - set(OVERLAPS)
 
 
 def test_no_signature_claims_the_line_of_another_cause() -> None:
@@ -128,10 +130,10 @@ def test_no_signature_claims_the_line_of_another_cause() -> None:
 
 
 def test_an_overlap_that_is_listed_is_there() -> None:
-    assert set(load_overlaps()) <= set(SIGNATURES)
+    assert set(OVERLAPS) <= set(SIGNATURES)
     overlapping = {item for name, line in own_lines().items() for item in (name, *signatures_in(line))
                    if len({SIGNATURES[other].finding for other in signatures_in(line)} - {""}) > 1}  # fmt: skip
-    assert set(load_overlaps()) <= overlapping
+    assert set(OVERLAPS) <= overlapping
 
 
 def harmless_lines() -> Iterator[tuple[str, str]]:

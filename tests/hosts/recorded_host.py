@@ -12,9 +12,10 @@ from typing import Any
 
 from envcheck.host.files import make_content_fact, read_as_fact
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed
-from envcheck.model import NOT_COLLECTED, Absent, Fact, Known, Snapshot, Source, Unknown, decode_as
+from envcheck.model import NOT_COLLECTED, Absent, Fact, Known, Snapshot, Source, Unknown, decode
 from envcheck.probes.collection import collect
 from envcheck.probes.environment_choice import PythonSelection
+from tests.model.decoding import decode_as
 
 _MAX_LINKS = 40  # as Linux: more in one path is a loop
 _LOADER_CACHE = "/etc/ld.so.cache"
@@ -238,7 +239,7 @@ class RecordedHost:
         sections: Mapping[str, dict[str, Any]] = self._recording.get("elf", {})
         if path in sections:
             return Known(
-                decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}),
+                decode(ElfFacts, {**_EMPTY_ELF, **sections[path]}),
                 Source("file", path),
             )
         if isinstance(self.real_path(path), Absent):

@@ -9,8 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from envcheck.model import SCHEMA_VERSION, SOURCE_KINDS, UNKNOWN_REASONS, Snapshot
+from envcheck.model import SCHEMA_VERSION, UNKNOWN_REASONS, Snapshot
 
+SOURCE_KINDS = ("command", "file", "env", "library", "override", "report", "matrix")
 PATH = Path(__file__).parents[2] / "envcheck" / "schemas" / "snapshot.schema.json"
 PRIMITIVES = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}
 STRINGS = {"type": "array", "items": {"type": "string"}}

@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from envcheck.model import SOURCE_KINDS, UNKNOWN_REASONS, Absent, Known, Source, Unknown
+from envcheck.model import UNKNOWN_REASONS, Absent, Known, Source, Unknown
+from tests.model.snapshot_schema import SOURCE_KINDS
 
 TEXT = st.text(max_size=8)
 TEXTS = st.lists(TEXT, max_size=2).map(tuple)

@@ -27,9 +27,9 @@ from envcheck.model import (
     ToolkitFacts,
     Unknown,
     decode,
-    decode_as,
     encode,
 )
+from tests.model.decoding import decode_as
 from tests.model.strategies import instances
 
 SOURCE = Source("file", "/sys/module/nvidia/version", "550.54.15")

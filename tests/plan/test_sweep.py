@@ -22,10 +22,11 @@ from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
 from envcheck.remedies.compilers import install_visual_studio
 from envcheck.remedies.driver_install import install_driver
-from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding, make_action
+from envcheck.remedies.rows import AlternativeRow, RemedyRow, make_action
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
+from tests.remedies.rows import list_rows_by_finding
 from tests.rules.factory_machine import NONE, UNREAD, context, known
 from tests.typed import argv, judged, lasting, undo, unverified, verify
 

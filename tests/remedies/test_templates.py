@@ -15,7 +15,6 @@ from envcheck.remedies.rows import (
     RemedyRow,
     RuleValues,
     fill_row,
-    list_rows_by_finding,
     load_rows,
     remedy_table,
 )
@@ -24,6 +23,7 @@ from envcheck.rules import Context
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.cases.case_facts import matrix
 from tests.remedies.fixes import kinds_of_fixes, samples
+from tests.remedies.rows import list_rows_by_finding
 
 FIELD = re.compile(r"\{[a-z_]\w*\}")
 # what an empty value leaves in a sentence

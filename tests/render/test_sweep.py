@@ -15,13 +15,14 @@ from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, FollowRow, Plan, Remedy, Report, Step
 from envcheck.remedies import fit_to_system, write_fix
-from envcheck.remedies.rows import RemedyRow, RuleValues, fill_row, list_rows_by_finding
+from envcheck.remedies.rows import RemedyRow, RuleValues, fill_row
 from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
 from tests.hosts.test_hosts import NAMES, diagnosed, recording
 from tests.plan.machines import machine, planned
 from tests.remedies.fixes import kinds_of_fixes, samples
+from tests.remedies.rows import list_rows_by_finding
 from tests.render.windows_shells import ReadError, cmd_words, powershell_words
 from tests.rules.factory_machine import UNREAD, context, known
 
