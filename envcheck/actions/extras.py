@@ -122,7 +122,7 @@ def _list_packages(extra: str) -> list[str]:
     from importlib.metadata import PackageNotFoundError, requires
     from pathlib import Path
 
-    from envcheck.model.requirements import evaluate_marker, read_requirement
+    from envcheck.model.versions import evaluate_marker, read_requirement
 
     try:
         stated = [read_requirement(text) for text in requires(DISTRIBUTION) or ()]

@@ -35,7 +35,7 @@ from envcheck.check.requirement_files import (
 from envcheck.frameworks import framework_of
 from envcheck.matrix.companions import companion_row
 from envcheck.model import dataclass, replace
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")

@@ -45,8 +45,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.quoting import quote
-from envcheck.model.requirements import Requirement, read_requirement
-from envcheck.model.specifiers import can_be_met, within
+from envcheck.model.versions import Requirement, can_be_met, read_requirement, within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild

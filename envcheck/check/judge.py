@@ -28,7 +28,7 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
-from envcheck.model.requirements import read_requirement
+from envcheck.model.versions import read_requirement
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.catalogue import catalogue

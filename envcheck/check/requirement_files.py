@@ -19,7 +19,7 @@ from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
 from envcheck.model import RequestError, canonical_name, dataclass
 from envcheck.model.quoting import quote
-from envcheck.model.requirements import (
+from envcheck.model.versions import (
     Requirement,
     evaluate_marker,
     find_requirement,

@@ -32,7 +32,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.requirements import name_of, read_requirement
+from envcheck.model.versions import name_of, read_requirement
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context

@@ -28,8 +28,8 @@ from envcheck.model import (
     from_file,
     replace,
 )
-from envcheck.model.requirements import name_of
 from envcheck.model.text import shorten
+from envcheck.model.versions import name_of
 from envcheck.rules.gpus import other_gpu_name
 
 NONE = "none"

@@ -41,9 +41,8 @@ from envcheck.model import (
     major,
     numbers,
 )
-from envcheck.model.requirements import name_of
 from envcheck.model.text import find_group
-from envcheck.model.versions import public_version
+from envcheck.model.versions import name_of, public_version
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages

@@ -72,9 +72,8 @@ from envcheck.model.fixes.libraries import InstallCudnn, InstallSystemLibrary, I
 from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequirements, RestoreKeras2
 from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
 from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
-from envcheck.model.requirements import find_requirement, name_of
 from envcheck.model.text import find_group
-from envcheck.model.versions import public_version
+from envcheck.model.versions import find_requirement, name_of, public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 

@@ -35,8 +35,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.quoting import quote
-from envcheck.model.requirements import name_of
-from envcheck.model.versions import cuda_of_number, public_version
+from envcheck.model.versions import cuda_of_number, name_of, public_version
 from envcheck.rules.context import Context, Target
 from envcheck.rules.wanted_releases import check_requirements
 

@@ -76,7 +76,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.packages import InstallTogether
 from envcheck.model.quoting import quote
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.headline import shorten_message

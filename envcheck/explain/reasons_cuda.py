@@ -20,8 +20,7 @@ from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
-from envcheck.model.specifiers import matches
-from envcheck.model.versions import cuda_of_digits, public_version
+from envcheck.model.versions import cuda_of_digits, matches, public_version
 from envcheck.rules.builds import installed_builds
 from envcheck.rules.gpu_code import parse_target
 

@@ -18,9 +18,7 @@ from envcheck.explain.log import (
 from envcheck.explain.signatures import Event
 from envcheck.matrix.package_index import cuda_label
 from envcheck.model import FrameworkRelease, major_minor, numbers
-from envcheck.model.requirements import find_requirement
-from envcheck.model.specifiers import within
-from envcheck.model.versions import public_version
+from envcheck.model.versions import find_requirement, public_version, within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc

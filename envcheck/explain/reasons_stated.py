@@ -11,7 +11,7 @@ from envcheck.explain.reasons_cuda import library_claims
 from envcheck.explain.sentences import Stated
 from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.model import canonical_name
-from envcheck.model.specifiers import within
+from envcheck.model.versions import within
 from envcheck.rules.catalogue import catalogue
 
 # What is required that no package index brings: the cause, and the capture that holds the release.

@@ -27,8 +27,7 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.model.requirements import read_requirement
-from envcheck.model.specifiers import within
+from envcheck.model.versions import read_requirement, within
 from envcheck.remedies.situation import Situation
 
 _ANEW = {"--upgrade", "-U", "--force-reinstall", "--pre", "--no-binary", "--no-build-isolation"}

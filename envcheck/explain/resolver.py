@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from envcheck.matrix.query import Matrix
 from envcheck.model import Remedy, dataclass
-from envcheck.model.specifiers import can_be_met
 from envcheck.model.text import canonical_name
+from envcheck.model.versions import can_be_met
 
 _NAME = r"(?:__)?[A-Za-z][\w.-]*(?:\[[\w,.-]+\])?"
 _BOUND = r"[<>=!~]{1,3} ?[\w.*+!]*\w"

@@ -23,7 +23,7 @@ from envcheck.model import (
     UserError,
     dataclass,
 )
-from envcheck.model.specifiers import within
+from envcheck.model.versions import within
 from envcheck.plan.build import InstalledFramework
 from envcheck.rules import Context
 from envcheck.rules.dependencies import broken_pins

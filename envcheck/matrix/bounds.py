@@ -16,8 +16,7 @@ from typing import Any
 
 from envcheck.matrix.load import MatrixError, iterate_rows
 from envcheck.model import RequestError, dataclass
-from envcheck.model.requirements import Requirement, read_requirement
-from envcheck.model.specifiers import within
+from envcheck.model.versions import Requirement, read_requirement, within
 
 Document = Mapping[str, Any]
 

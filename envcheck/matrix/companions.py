@@ -19,7 +19,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.specifiers import within
+from envcheck.model.versions import within
 
 
 @dataclass

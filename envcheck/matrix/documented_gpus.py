@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from envcheck.host.data_files import load_data
 from envcheck.model import Citation, dataclass, numbers
-from envcheck.model.specifiers import matches
+from envcheck.model.versions import matches
 
 
 @dataclass

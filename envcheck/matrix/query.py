@@ -28,7 +28,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.specifiers import matches, within, without_zeros
+from envcheck.model.versions import matches, within, without_zeros
 
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")

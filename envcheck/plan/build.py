@@ -33,8 +33,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import name_of
 from envcheck.model.text import counted
+from envcheck.model.versions import name_of
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,

@@ -31,8 +31,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.libraries import BoundCudnn
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import can_be_met, clauses, within
+from envcheck.model.versions import can_be_met, clauses, name_of, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
 from envcheck.remedies import find_install

@@ -28,8 +28,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import Requirement, name_of, read_requirement
-from envcheck.model.specifiers import can_be_met, within
+from envcheck.model.versions import Requirement, can_be_met, name_of, read_requirement, within
 from envcheck.plan.candidates import (
     NONE,
     OWN,

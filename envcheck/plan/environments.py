@@ -26,8 +26,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import within
+from envcheck.model.versions import name_of, within
 from envcheck.plan.candidates import (
     OWN,
     PACKAGES,

@@ -32,7 +32,7 @@ from envcheck.model import (
     UserError,
     replace,
 )
-from envcheck.model.requirements import Requirement, name_of, read_requirement
+from envcheck.model.versions import Requirement, name_of, read_requirement
 from envcheck.plan.build import (
     EnvironmentUpdate,
     InstalledFramework,

@@ -22,8 +22,7 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import within
+from envcheck.model.versions import name_of, within
 from envcheck.plan.candidates import machine_glibc, python_minor
 from envcheck.plan.requests import PlanOptions, assumptions, read_planned, stated_machine
 from envcheck.plan.steps import environment_steps

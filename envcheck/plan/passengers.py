@@ -8,8 +8,7 @@ from envcheck.frameworks import framework_names
 from envcheck.matrix.companions import companion_row, load_companions, source_package
 from envcheck.matrix.query import Matrix
 from envcheck.model import RequestError, dataclass, replace
-from envcheck.model.requirements import name_of, read_requirement
-from envcheck.model.specifiers import within
+from envcheck.model.versions import name_of, read_requirement, within
 from envcheck.plan.requests import Passenger, UnknownPackageError
 from envcheck.rules.context import Context
 

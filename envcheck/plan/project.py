@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from envcheck.actions import is_requirement
 from envcheck.frameworks import framework_of, identity
 from envcheck.model import RequestError, dataclass, field, replace
-from envcheck.model.requirements import Requirement, read_requirement
-from envcheck.model.specifiers import can_be_met
 from envcheck.model.text import counted
+from envcheck.model.versions import Requirement, can_be_met, read_requirement
 from envcheck.plan.requests import (
     UnknownPackageError,
     frameworks_beside,

@@ -19,8 +19,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.requirements import Requirement, name_of, read_requirement
-from envcheck.model.specifiers import can_be_met
+from envcheck.model.versions import Requirement, can_be_met, name_of, read_requirement
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, capabilities
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of

@@ -23,7 +23,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.requirements import name_of, read_requirement
+from envcheck.model.versions import name_of, read_requirement
 from envcheck.plan.candidates import python_minor
 from envcheck.plan.passengers import AskAll, Boarding, board, find_framework, is_passenger
 from envcheck.plan.requests import EVERY, join_words

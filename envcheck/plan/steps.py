@@ -52,7 +52,7 @@ from envcheck.model import (
     Step,
     replace,
 )
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import join_words
 from envcheck.remedies import with_remedy

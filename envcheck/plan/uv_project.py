@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from envcheck.model import CONDA, Environment, Plan, RequirementSet, dataclass
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.plan.verify import UnreachableError, compile_file
 
 _NAME = r"pylock(\.[^.]+)?\.toml"  # that an installer takes for a lock file

@@ -47,8 +47,8 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.requirements import find_requirement
 from envcheck.model.text import read_tracebacks
+from envcheck.model.versions import find_requirement
 from envcheck.probes.installed_files import hash_content
 
 _PRINTED = 12000  # characters kept of what a failed import prints; its end says why

@@ -30,8 +30,8 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.requirements import find_requirement
 from envcheck.model.text import find_group
+from envcheck.model.versions import find_requirement
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution

@@ -23,7 +23,7 @@ from envcheck.model.fixes.environment import (
     RenameShadow,
     SettleInstallation,
 )
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.remedies import writes
 from envcheck.remedies.situation import PLAIN_FILE, Situation, find_setting
 

@@ -40,8 +40,7 @@ from envcheck.model.fixes.extensions import (
     ReplaceLabelledBuild,
 )
 from envcheck.model.fixes.packages import InstallDependant
-from envcheck.model.specifiers import matches, within
-from envcheck.model.versions import public_version
+from envcheck.model.versions import matches, public_version, within
 from envcheck.remedies import writes
 from envcheck.remedies.compilers import use_other_compiler
 from envcheck.remedies.packages import install_dependant

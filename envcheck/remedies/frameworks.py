@@ -17,7 +17,7 @@ from envcheck.model.fixes.frameworks import (
     RenewMatrix,
     UseOtherPlatform,
 )
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.remedies import writes
 from envcheck.remedies.situation import (
     JETSON,

@@ -25,7 +25,7 @@ from envcheck.model.fixes.interpreter import (
     UseNewerGlibc,
     UseOtherPython,
 )
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.remedies import writes
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation

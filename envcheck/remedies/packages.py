@@ -31,8 +31,7 @@ from envcheck.model.fixes.packages import (
     RestoreKeras2,
     RestoreRequirements,
 )
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import admits_others, can_be_met, matches
+from envcheck.model.versions import admits_others, can_be_met, matches, name_of
 from envcheck.remedies import writes
 from envcheck.remedies.situation import Situation
 from envcheck.rules.requirements import requirements_on

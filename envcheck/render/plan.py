@@ -52,7 +52,7 @@ from envcheck.model import (
     inert,
     replace,
 )
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.requests import DRIVER, join_words
 from envcheck.plan.uv_project import only_environment, render_uv

@@ -25,9 +25,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import read_requirement
-from envcheck.model.specifiers import within
-from envcheck.model.versions import cuda_of_digits
+from envcheck.model.versions import cuda_of_digits, read_requirement, within
 from envcheck.rules.context import Context
 
 T = TypeVar("T")

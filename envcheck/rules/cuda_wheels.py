@@ -34,8 +34,7 @@ from envcheck.model.fixes.cuda_wheels import (
 )
 from envcheck.model.fixes.frameworks import InstallCudaBuild
 from envcheck.model.fixes.interpreter import UseNewerGlibc
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import can_be_met
+from envcheck.model.versions import can_be_met, name_of
 from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
 from envcheck.rules.context import Context, cite, each, incompatible, rule, source_of
 from envcheck.rules.cudnn import installed_version, is_served_by_system

@@ -30,8 +30,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.libraries import BoundCudnn, InstallCudnn, InstallOlderCudnn
 from envcheck.model.fixes.paths import RemoveFromLibraryPath
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import within
+from envcheck.model.versions import name_of, within
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.context import (
     Context,

@@ -37,8 +37,8 @@ from envcheck.model.fixes.packages import (
     ReinstallParts,
     RestoreRequirements,
 )
-from envcheck.model.specifiers import clauses, within
 from envcheck.model.text import shorten
+from envcheck.model.versions import clauses, within
 from envcheck.rules.builds import unfound_libraries
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from envcheck.host.data_files import load_data
 from envcheck.model import Citation, FrameworkRelease, dataclass
-from envcheck.model.specifiers import within
+from envcheck.model.versions import within
 
 
 @dataclass

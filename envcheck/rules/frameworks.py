@@ -47,9 +47,7 @@ from envcheck.model.fixes.frameworks import (
 )
 from envcheck.model.fixes.interpreter import UseOtherPython
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
-from envcheck.model.requirements import read_requirement
-from envcheck.model.specifiers import within
-from envcheck.model.versions import public_version
+from envcheck.model.versions import public_version, read_requirement, within
 from envcheck.rules.builds import (
     Build,
     has_no_gpu,

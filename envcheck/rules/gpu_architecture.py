@@ -34,7 +34,7 @@ from envcheck.model.fixes.hardware import (
     UseBuildForGpu,
 )
 from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
-from envcheck.model.specifiers import within
+from envcheck.model.versions import within
 from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target

@@ -31,8 +31,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.fixes.packages import InstallRequirements
-from envcheck.model.requirements import name_of
-from envcheck.model.specifiers import matches
+from envcheck.model.versions import matches, name_of
 from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, cite, once
 from envcheck.rules.gpu_code import NATIVE, build_targets, coverage

@@ -34,8 +34,8 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes.environment import ChangeVariable, LeaveOutFolders, ReinstallFiles
-from envcheck.model.requirements import name_of
 from envcheck.model.text import read_tracebacks
+from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
 from envcheck.rules.installed_files import DEATH

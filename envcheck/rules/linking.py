@@ -46,9 +46,8 @@ from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
 from envcheck.model.fixes.libraries import InstallSystemLibrary
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.fixes.toolkit import InstallToolkit
-from envcheck.model.requirements import find_requirement, name_of
-from envcheck.model.specifiers import within
 from envcheck.model.text import find_group
+from envcheck.model.versions import find_requirement, name_of, within
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on

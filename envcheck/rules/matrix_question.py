@@ -36,9 +36,8 @@ from envcheck.model import (
     list_fields,
     replace,
 )
-from envcheck.model.requirements import name_of, read_requirement
-from envcheck.model.specifiers import matches
 from envcheck.model.text import counted
+from envcheck.model.versions import matches, name_of, read_requirement
 from envcheck.rules.builds import find_plugin, rows_by_extra
 from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
 from envcheck.rules.gpu_releases import floor_of

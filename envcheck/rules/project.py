@@ -28,8 +28,7 @@ from envcheck.model import (
 from envcheck.model.fixes.driver import InstallDriver
 from envcheck.model.fixes.hardware import HideGpu
 from envcheck.model.fixes.packages import InstallRequirements
-from envcheck.model.requirements import Requirement, name_of, read_requirement
-from envcheck.model.specifiers import within
+from envcheck.model.versions import Requirement, name_of, read_requirement, within
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
 from envcheck.rules.gpus import gpu_name, judged_gpus

@@ -23,8 +23,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import evaluate_marker, find_requirement, name_of
-from envcheck.model.specifiers import matches
+from envcheck.model.versions import evaluate_marker, find_requirement, matches, name_of
 from envcheck.rules.context import Context, once
 
 

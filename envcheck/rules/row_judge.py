@@ -21,7 +21,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.specifiers import matches
+from envcheck.model.versions import matches
 from envcheck.rules.builds import build_of, supports_python
 from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import Description, planned_facts

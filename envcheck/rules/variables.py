@@ -29,7 +29,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes.environment import ChangeVariable
 from envcheck.model.fixes.packages import InstallRequirements
-from envcheck.model.specifiers import matches
+from envcheck.model.versions import matches
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, incompatible, once, rule
 

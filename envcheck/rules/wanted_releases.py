@@ -22,9 +22,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.requirements import Requirement, read_requirement
-from envcheck.model.specifiers import within
-from envcheck.model.versions import public_version
+from envcheck.model.versions import Requirement, public_version, read_requirement, within
 from envcheck.rules.builds import Build, build_of, installed_builds, rows_by_extra, supports_python
 from envcheck.rules.context import Context, once
 from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras

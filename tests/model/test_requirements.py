@@ -6,7 +6,7 @@ import pytest
 from packaging.requirements import Requirement as Parsed
 
 from envcheck.model import RequestError, canonical_name
-from envcheck.model.requirements import Requirement, find_requirement, name_of, read_requirement
+from envcheck.model.versions import Requirement, find_requirement, name_of, read_requirement
 
 PLAIN = (
     "tensorflow",

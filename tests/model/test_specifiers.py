@@ -10,7 +10,7 @@ import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.specifiers import can_be_met, clauses, within
+from envcheck.model.versions import can_be_met, clauses, within
 
 ENDINGS = ("", "", "", "", ".post1", ".post0", "+cu118", "+cpu", "rc1", ".dev2", "a1")
 OPERATORS = ("==", "!=", "<=", ">=", "<", ">", "~=", "===")
@@ -60,7 +60,7 @@ def test_clauses_come_apart() -> None:
 
 def test_plain_clauses_do_not_load_packagings_specifiers() -> None:
     code = (
-        "import sys; from envcheck.model.specifiers import within; "
+        "import sys; from envcheck.model.versions import within; "
         "assert within('2.15.0.post1', '>=2.15,<3,!=2.16.*'); assert not within('2.16.0rc0', '', prereleases=False); "
         "assert 'packaging' not in sys.modules"
     )

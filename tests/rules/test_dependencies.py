@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model import NUMPY_1, Absent, FileFault, LibraryInstall, replace
 from envcheck.model.fixes.packages import InstallRequirements
-from envcheck.model.requirements import name_of
+from envcheck.model.versions import name_of
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (

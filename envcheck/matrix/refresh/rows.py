@@ -38,7 +38,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_requirements,
 )
 from envcheck.model import FrameworkRelease, list_fields, numbers
-from envcheck.model.requirements import Requirement, read_requirement
+from envcheck.model.versions import Requirement, read_requirement
 
 Row = dict[str, Any]
 

@@ -27,7 +27,7 @@ from envcheck.matrix.refresh.index import (
     read_limited,
 )
 from envcheck.model import canonical_name
-from envcheck.model.requirements import Requirement, evaluate_marker, find_requirement
+from envcheck.model.versions import Requirement, evaluate_marker, find_requirement
 
 if TYPE_CHECKING:
     import requests
