@@ -96,7 +96,7 @@ class Image:
     lacks: str = ""  # what it holds in place of a framework that envcheck judges
     is_open: bool = False  # its name does not say whether its framework is built for a GPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
-    constraints: str = ""  # the file that pip keeps to in it
+    variables: Mapping[str, str] = field(default_factory=dict)  # that it sets: PIP_CONSTRAINT
     # it brings a newer libcuda, which data-centre GPUs use with an older driver
     has_compat: bool = False
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
@@ -287,9 +287,15 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         is_open=bool(parts.get("open")),
         is_partial=row.partial or bool(frameworks or packages),
         has_compat="month" in parts,
-        constraints=row.constraints if parts.get("month", "") >= row.constrained_from else "",
+        variables=_list_variables(row, parts.get("month", "")),
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
+
+
+def _list_variables(row: ImageConvention, month: str) -> dict[str, str]:
+    constraints = row.constraints if month >= row.constrained_from else ""
+    found = {"PIP_CONSTRAINT": constraints, row.variable: month}
+    return {name: value for name, value in found.items() if name and value}
 
 
 def _system(name: str, version: str, codename: str) -> SystemRelease:

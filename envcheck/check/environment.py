@@ -843,9 +843,9 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
     if image.os == "alpine":
         libc = "musl"
     stated = dict(line.text.split("=", 1) for line in blueprint.variables)
-    variables = keep_known_variables(stated)
-    if bound := stated.get("PIP_CONSTRAINT", image.constraints):  # ENV PIP_CONSTRAINT= lifts it
-        variables["PIP_CONSTRAINT"] = bound
+    variables = {**image.variables, **keep_known_variables(stated)}
+    if "PIP_CONSTRAINT" in stated:  # "" lifts it
+        variables["PIP_CONSTRAINT"] = stated["PIP_CONSTRAINT"]
     if blueprint.loader_path is not None:
         variables.setdefault("LD_LIBRARY_PATH", blueprint.loader_path.text)
     return HostFacts(

@@ -29,6 +29,7 @@ class ImageConvention:
     lacks: str = ""  # what its images hold in place of a framework that envcheck judges
     constraints: str = ""  # the file that pip keeps to in its images, by PIP_CONSTRAINT
     constrained_from: str = ""  # the month of the first of them: 25.03
+    variable: str = ""  # that names the month of NVIDIA's own build in its images
     gpu_tag: str = ""  # which of its tags are for a GPU, where this one is for the CPU
 
 

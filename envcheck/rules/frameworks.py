@@ -515,9 +515,10 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
     for wanted in wanted_releases(context) if installed else ():
         there = [build for build in installed if build.framework == wanted.framework]
         build = wanted.build
-        if build is None or build.installed or not there or not there[0].version:
+        owner = _owner_of(context, there[0]) if there else ""
+        if build is None or build.installed or not (owner or (there and there[0].version)):
             continue
-        if not wanted.required_by and not _is_vendors(there[0]):
+        if not (wanted.required_by or owner):
             continue
         cuda = build.cuda.value
         other = ""
@@ -527,7 +528,7 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
         if wanted.required_by:
             fitting = fitting_package(context, wanted.required_by.split(" ")[0], there[0])
             why = f"{wanted.required_by} requires {wanted.text}, so installing it"
-        whose = ", a vendor's own build," if _is_vendors(there[0]) else ""
+        whose = f", {owner}," if owner else ""
         message = f"{why} replaces {there[0].label}{whose}"
         yield Finding(
             "",
@@ -541,9 +542,23 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
         )
 
 
-def _is_vendors(build: Build) -> bool:
-    """Return whether a version is of a commit, as in NVIDIA's containers: 2.7.0a0+7c8ec84dab."""
-    return re.search(r"(?:a|b|rc)\d+\+", build.full_version) is not None
+def _owner_of(context: Context, build: Build) -> str:
+    """Say whose own build an installed framework is; "" for one of an index.
+
+    NVIDIA's containers name theirs in a variable, its wheels in a label (2.15.0+nv24.05). A version
+    of a commit (2.7.0a0+7c8ec84dab) is of no index.
+    """
+    held = context.distributions.get(build.distribution)
+    version = held.version if held else build.full_version
+    is_of_commit = re.search(r"(?:a|b|rc)\d+\+", version) is not None
+    label = version.partition("+")[2]
+    has_index = bool(identity(build.framework).index)  # whose labels name its own builds: +cu126
+    is_own = is_of_commit or not version or (bool(label) and not has_index)
+    variable = f"NVIDIA_{known_framework(build.framework).title.upper()}_VERSION"
+    is_named = variable in (context.facts.host.environment.value or {})
+    if is_own and (is_named or label.startswith("nv")):
+        return "NVIDIA's build"
+    return "a vendor's own build" if is_of_commit else ""
 
 
 def _describe_constraint(context: Context) -> str:

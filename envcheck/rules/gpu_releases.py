@@ -122,6 +122,8 @@ def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
 
 
 def _list_problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
+    if not build.version:  # of an image: which releases it has trouble with, nobody knows
+        return ()
     return _listed_problems(
         context,
         build.distribution,

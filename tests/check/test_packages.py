@@ -616,8 +616,47 @@ def test_what_replaces_the_build_of_nvidias_image_is_said_with_the_pins_that_pip
     verdict, report = said(text, Description(driver="570.86", gpus=("A100",)))
     assert verdict == GOOD
     assert expected in report
-    assert ("a vendor's own build" in report) == bool(expected)
+    assert ("NVIDIA's build" in report) == bool(expected)
     assert ("PIP_CONSTRAINT names /etc/pip/constraint.txt" in report) == constrained
+
+
+@pytest.mark.parametrize(
+    ("month", "steps", "replaced"),
+    [
+        ("24.05-tf2", "'tensorflow[and-cuda]==2.16.2'", "tensorflow 2.15.0, NVIDIA's build,"),
+        ("25.02-tf2", "tensorflow==2.18.0", "tensorflow, NVIDIA's build,"),  # no document states it
+        ("25.02-tf2", "'tensorflow>=2.15'", ""),  # it is there
+        ("25.02-tf2", "keras", ""),  # what is wrong with some releases is not held against all
+    ],
+)
+def test_what_replaces_nvidias_tensorflow_is_said(month: str, steps: str, replaced: str) -> None:
+    text = f"FROM nvcr.io/nvidia/tensorflow:{month}-py3\nRUN pip install {steps}\n"
+    verdict, report = said(text, Description(driver="570.86", gpus=("A100",)))
+    assert verdict == GOOD
+    assert f"replaces {replaced}" in report if replaced else "replaces" not in report
+
+
+def test_nvidias_build_is_replaced_once() -> None:
+    text = "FROM nvcr.io/nvidia/pytorch:24.05-py3\nRUN pip install torch==2.8.0\nRUN pip install torch==2.7.0\n"
+    _, report = said(text, Description(driver="570.86", gpus=("A100",)))
+    assert report.count("NVIDIA's build") == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "expected"),
+    [
+        ("A100", "535.104.05", "undetermined"),  # its libcuda may serve: cuda-compat
+        ("RTX 4090", "535.104.05", "incompatible"),  # which is for data-centre GPUs
+        ("A100", "580.65.06", "compatible"),
+    ],
+)
+def test_the_libcuda_of_nvidias_image_serves_data_centre_gpus_alone(
+    gpu: str, driver: str, expected: str
+) -> None:
+    text = "FROM nvcr.io/nvidia/pytorch:25.10-py3\n"
+    verdict, report = said(text, Description(driver=driver, gpus=(gpu,)))
+    assert verdict == expected
+    assert ("brings a newer libcuda" in report) == (expected == "undetermined")
 
 
 @pytest.mark.parametrize(
