@@ -7,11 +7,11 @@ import posixpath
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import dropwhile
 from operator import attrgetter
+from typing import Any
 
 from envcheck.check.blueprint import (
     Blueprint,
@@ -41,6 +41,7 @@ _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")
 _CONDA = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
+_RUNS_SCRIPTS = re.compile(f"{_SHELL.pattern}|{_PYTHON.pattern}")
 # Words that another command may follow, and the assignments before it.
 _PREFIXES = frozenset(
     {"sudo", "exec", "time", "env", "nohup", "then", "do", "else", "elif", "if", "while", "!", "{"}
@@ -492,36 +493,6 @@ def _commands(value: str) -> Iterator[list[str]]:
     yield from commands_of(value)
 
 
-def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Files) -> Blueprint:
-    """Add what one command says; `files` are those it may name."""
-    line = " ".join(argv)
-    shown = Line(line[:80], location)
-    if _COMPILES.search(line):
-        blueprint = blueprint.plus(compiles=[shown])
-    elif _SETUP.search(line):
-        blueprint = blueprint.plus(may_compile=[shown])
-    installs = argv and _SYSTEM.fullmatch(argv[0]) and "install" in argv[:6]
-    install = parse_install(argv)
-    # which brings wheels, not the system's CUDA
-    is_pip = install is not None and install.tool == "pip"
-    if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
-        blueprint = _add_cuda(blueprint, argv, location, is_system=bool(installs))
-    if installs and re.search(r"\bpython3?-pip\b", line):
-        blueprint = replace(blueprint, pip=shown)
-    if _OTHER_INSTALLER.search(line):
-        blueprint = replace(blueprint, own_pip=True)
-    if python := _find_python(line, is_system=bool(installs)):
-        blueprint = replace(blueprint, python=Line(python, location))
-    if _BRINGS_PYTHON.search(line):
-        is_old = blueprint.old_installer or _OLD_INSTALLER.search(line) is not None
-        blueprint = replace(blueprint, own_python=True, old_installer=is_old)
-    names_packages = install is not None and bool(install.packages)
-    if not names_packages and (project := _PROJECTS.search(line)):
-        names = _LOCKS.get(project[0].split()[0], ())
-        blueprint = _add_project(blueprint, names, argv, location, files)
-    return _add_install(blueprint, install, location, files) if install is not None else blueprint
-
-
 # Programs that name CUDA and bring none of it.
 _BRINGS_NO_CUDA = re.compile(
     r"(?:.*/)?(?:ln|cp|mv|rm|echo|printf|export|unset|apt-key|apt-mark|add-apt-repository|ldconfig|sed|cd"
@@ -534,25 +505,6 @@ _TOOLKIT_PACKAGE = re.compile(r"cuda(?:-toolkit|-libraries|-runtime)?-(\d+)-(\d+
 _CUDNN_PACKAGE = re.compile(
     r"(?:lib)?cudnn(\d+)(?:-dev|-headers)?(?:-cuda-\d+)?(?:-\d+)?(?:=(\d+(?:\.\d+)+)\S*)?"
 )
-
-
-def _add_cuda(
-    blueprint: Blueprint, argv: list[str], location: str, *, is_system: bool
-) -> Blueprint:
-    """Add what a command brings of CUDA: the system's packages by their names, the rest unread."""
-    line = " ".join(argv)
-    if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _KEYRING.search(line):
-        return blueprint
-    found: dict[str, Line] = {}
-    for name in filter(_CUDA.search, argv):
-        toolkit, cudnn = _TOOLKIT_PACKAGE.fullmatch(name), _CUDNN_PACKAGE.fullmatch(name)
-        if is_system and toolkit:
-            found.setdefault("toolkit", Line(f"{toolkit[1]}.{toolkit[2]}", location))
-        elif is_system and cudnn:
-            found.setdefault("cudnn", Line(cudnn[2] or cudnn[1], location))
-        else:
-            return blueprint.plus(cuda_steps=[Line(line[:80], location)])
-    return replace(blueprint, **found)
 
 
 # What brings another Python than that of the image.
@@ -580,120 +532,6 @@ def _find_python(line: str, *, is_system: bool) -> str:
     if installer := _INSTALLER_PYTHON.search(line):
         return f"{installer[1]}.{installer[2]}"
     return next((found[1] for each in _NAMED_PYTHONS if (found := each.search(line))), "")
-
-
-def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
-    if install.tool == "conda":
-        return _add_conda(blueprint, install, location, files)
-    gaps: list[Line] = []
-    named = [
-        item
-        for line in _list_named(install, location, gaps)
-        for item in read_folder_line(line, files, gaps)
-        if install.is_resolved or item is line
-    ]
-    requirements = (*named, *_list_included(install, location, files, gaps))
-    for name in install.constraints:
-        inner = files.find(name)
-        if inner is None:
-            text = f"{name} was not found, so its constraints are not applied."
-            gaps.append(Line(text, location))
-        else:
-            requirements = apply_constraints(requirements, inner[1])
-    indexed = with_index(install.indexes, requirements, is_only=install.is_only_index)
-    flags = {name: getattr(install, name) for name in ("is_isolated", "is_resolved", "is_upgrade")}
-    command = blueprint.next_command
-    added = tuple(replace(line, command=command, **flags) for line in indexed)
-    if install.is_removal:
-        return blueprint.plus(removals=added)
-    return blueprint.plus(requirements=added, gaps=gaps)
-
-
-def _add_conda(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
-    if install.is_removal:
-        gone = set(install.packages)
-        kept = [line for line in blueprint.conda if re.split("[ =<>]", line.text)[0] not in gone]
-        return replace(blueprint, conda=tuple(kept))
-    blueprint = blueprint.plus(
-        conda=[Line(text, location, links=install.links) for text in install.packages]
-    )
-    for name in install.files:
-        inner = files.find(name)
-        if inner is None:
-            gap = f"{name} was not found, so what it installs is not judged."
-            blueprint = _with_gap(blueprint, gap, location)
-        else:
-            read = partial(parse_environment_yml, inner[1], inner[0], files)
-            blueprint = _with_contents(blueprint, read, location)
-    return blueprint
-
-
-def _list_named(install: Install, location: str, gaps: list[Line]) -> Iterator[Line]:
-    """List what a command names; an open variable leaves a release, or the index, to the build."""
-    index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
-    if index:
-        unknown = "is unknown until the build, so what comes from it is not judged."
-        gaps.append(Line(f"The index {index} {unknown}", location))
-    for text in (*install.packages, *install.editable):
-        if is_open(text):
-            gap = f"{text} is unknown until the build, so it is not judged."
-            gaps.append(Line(gap, location))
-        yield Line(text, location, links=install.links, is_open=bool(index) or is_open(text))
-
-
-def _list_included(
-    install: Install, location: str, files: Files, gaps: list[Line]
-) -> Iterator[Line]:
-    """List what the requirements files state that a command names."""
-    for name in install.files:
-        inner = files.find(name)
-        if inner is None:
-            gap = f"{name} was not found, so what it installs is not judged."
-            gaps.append(Line(gap, location))
-            continue
-        blueprint = parse_requirements(inner[1], inner[0], files)
-        gaps += blueprint.gaps
-        yield from blueprint.requirements
-
-
-def _add_project(
-    blueprint: Blueprint, names: tuple[str, ...], argv: list[str], location: str, files: Files
-) -> Blueprint:
-    """Add what a project's lock file pins, or its pyproject.toml asks for."""
-    inner = next((found for found in map(files.find, names) if found), None)
-    if inner is None:
-        line = " ".join(argv)[:60]
-        gap = f"`{line}` installs from the project's own files, which are not judged."
-        return _with_gap(blueprint, gap, location)
-    read = partial(read_lock, inner[1], inner[0], parse_selection(argv))
-    return _with_contents(blueprint, read, location, is_project=True)
-
-
-def _with_gap(blueprint: Blueprint, sentence: str, location: str) -> Blueprint:
-    return blueprint.plus(gaps=[Line(sentence, location)])
-
-
-def _with_contents(
-    blueprint: Blueprint,
-    read: Callable[[], Blueprint],
-    location: str,
-    *,
-    is_project: bool = False,
-) -> Blueprint:
-    """Add what the file named by an installation step installs."""
-    try:
-        inner = read()
-    except FileError as error:
-        return _with_gap(blueprint, f"{error}.", location)
-    lines = inner.requirements
-    if is_project:
-        lines = tuple(replace(item, command=blueprint.next_command) for item in lines)
-    grown = blueprint.plus(conda=inner.conda, requirements=lines, gaps=inner.gaps)
-    return replace(
-        grown,
-        python=inner.python or blueprint.python,
-        own_pip=blueprint.own_pip or is_project,
-    )
 
 
 # Where a distribution keeps the programs of its own Python; another folder ahead of them brings
@@ -757,7 +595,8 @@ class Stage:
     """One FROM with what its instructions say; it starts as its parent ended."""
 
     def __init__(self, name: str, blueprint: Blueprint, files: Files) -> None:
-        self.name, self.blueprint, self.files = name, blueprint, files
+        self.name, self.blueprint = name, blueprint
+        self.location = ""  # of the instruction, or the line of a script, that is read
         self.variables: dict[str, str] = {}
         self.environment: set[str] = set()  # variables that no ARG changes
         self.defaults: dict[str, str] = {}  # of the ARGs before the first FROM
@@ -766,28 +605,25 @@ class Stage:
         self.environment_sources: list[Stage] = []  # helpers whose environment is copied
         self.copies: dict[str, str] = {}  # path in the image -> path here
         self.generated: dict[str, tuple[str, str]] = {}  # by here-documents
+        self.files = replace(files, names=self._names, generated=self.generated)
         # Another Python, or a permission, that makes pip install although the distribution's Python
         # refuses.
         self.has_own_python = False
 
     def start_from(self, parent: Stage) -> None:
         """Begin with what another stage ended with."""
-        for name in (
-            "variables",
-            "environment",
-            "helpers",
-            "environment_sources",
-            "copies",
-            "generated",
-        ):
-            setattr(self, name, copy(getattr(parent, name)))
+        for name in ("variables", "environment", "copies", "generated"):
+            getattr(self, name).update(getattr(parent, name))
+        self.helpers += parent.helpers
+        self.environment_sources += parent.environment_sources
         self.has_own_python = parent.has_own_python
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
+        self.location = f"{self.blueprint.path}:{item.number}"
         texts = (item.value, *(document.text for document in item.documents))
         if any(_LOADER_PATH in text for text in texts):
-            self._note(item, f"{_LOADER_PATH} is set", "loader_path")
+            self._keep(loader_path=self._line(f"{_LOADER_PATH} is set"))
         if item.keyword == "ENV":
             self._environment(item)
         elif item.keyword == "ARG":
@@ -799,31 +635,35 @@ class Stage:
         elif item.keyword == "SHELL":
             self.has_own_python |= bool(_OTHER_PYTHON.search(item.value))
 
-    def _location(self, number: int) -> str:
-        return f"{self.blueprint.path}:{number}"
+    def _line(self, text: str) -> Line:
+        return Line(text, self.location)
+
+    def _keep(self, **said: Any) -> None:
+        """Keep what is said in these fields, in place of what was said before."""
+        self.blueprint = replace(self.blueprint, **said)
+
+    def _add(self, **lines: Iterable[Line]) -> None:
+        """Add lines to those of these fields."""
+        self.blueprint = self.blueprint.plus(**lines)
+
+    def _leave_open(self, sentence: str) -> None:
+        self._add(gaps=[self._line(sentence)])
 
     def _environment(self, item: Instruction) -> None:
-        location = self._location(item.number)
         for name, value in assignments(item.value):
             filled = substituted(value, self.variables)
             self.variables[name] = filled
             self.environment.add(name)
-            self.blueprint = self.blueprint.plus(variables=[Line(f"{name}={filled}", location)])
+            self._add(variables=[self._line(f"{name}={filled}")])
             self.has_own_python |= name == "PATH" and brings_python(filled)
             if name == "PATH" and _OTHER_PYTHON_FOLDER.search(filled):
-                self.blueprint = replace(self.blueprint, own_python=True)
+                self._keep(own_python=True)
             if name == "UV_PYTHON" and re.fullmatch(r"3\.\d+", filled):
-                self._note(item, filled, "python", own_python=True)
+                self._keep(python=self._line(filled), own_python=True)
             if name == "TORCH_CUDA_ARCH_LIST":
-                line = Line("TORCH_CUDA_ARCH_LIST is set", location)
-                self.blueprint = self.blueprint.plus(compiles=[line])
+                self._add(compiles=[self._line("TORCH_CUDA_ARCH_LIST is set")])
             if name == "NVIDIA_VISIBLE_DEVICES" and value not in {"", "void", "none"}:
-                self._note(item, f"{name}={value}", "wants_gpu")
-
-    def _note(self, item: Instruction, text: str, field: str, **more: bool) -> None:
-        """Keep what an instruction says in one field, in place of what was said before."""
-        line = Line(text, self._location(item.number))
-        self.blueprint = replace(self.blueprint, **{field: line}, **more)
+                self._keep(wants_gpu=self._line(f"{name}={value}"))
 
     def _argument(self, item: Instruction) -> None:
         pairs = dict(assignments(item.value)) if "=" in item.value else {}
@@ -845,7 +685,7 @@ class Stage:
             return
         self.has_own_python |= any(_PERMISSION.search(path) for path in paths)
         if origin:
-            self._from(origin, paths, stages, self._location(item.number))
+            self._from(origin, paths, stages)
             return
         for document in item.documents:
             content = "\n" * (document.number - 1) + document.text
@@ -860,7 +700,7 @@ class Stage:
         if into_folder:
             self.copies[posixpath.join(path, posixpath.basename(source))] = source
 
-    def _from(self, origin: str, paths: list[str], stages: list[Stage], location: str) -> None:
+    def _from(self, origin: str, paths: list[str], stages: list[Stage]) -> None:
         numbered = int(origin) if origin.isdecimal() and len(origin) < 4 else -1
         helper = next((stage for stage in reversed(stages) if stage.name == origin.lower()), None)
         helper = stages[numbered] if helper is None and 0 <= numbered < len(stages) else helper
@@ -870,8 +710,7 @@ class Stage:
             self.environment_sources.append(helper)
         self.has_own_python |= any(map(_PYTHON_FOLDER.search, paths))
         if any(map(_CUDA_FOLDER.search, paths)):
-            line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], location)
-            self.blueprint = self.blueprint.plus(cuda_steps=[line])
+            self._add(cuda_steps=[self._line(f"COPY --from={origin} {' '.join(paths)}"[:80])])
 
     def _run(self, item: Instruction) -> None:
         mounts = re.match(r"(?:--\w+=\S+\s+)+", item.value)
@@ -888,11 +727,12 @@ class Stage:
             is_activated |= command[0] in {".", "source", "conda"} or any(
                 arg.startswith("PATH=") for arg in command
             )
+            self.location = f"{self.blueprint.path}:{number}"
             if not is_activated:
-                self._check_refusal(command, self._location(number), variables)
-            self._command(command, self._location(number))
+                self._check_refusal(command, variables)
+            self._command(command)
 
-    def _check_refusal(self, argv: list[str], location: str, variables: Mapping[str, str]) -> None:
+    def _check_refusal(self, argv: list[str], variables: Mapping[str, str]) -> None:
         """Note an installation by the distribution's pip where its Python refuses it."""
         line, blueprint = " ".join(argv), self.blueprint
         image, python = blueprint.image, blueprint.python
@@ -901,41 +741,181 @@ class Stage:
         if is_system_pip(argv, image.python):
             is_other = python is not None and python.text != image.python
             if not is_other and not any(variables.get(name) for name in _PIP_VARIABLES):
-                self.blueprint = blueprint.plus(refused=[Line(line[:80], location)])
+                self._add(refused=[self._line(line[:80])])
         elif _PERMISSION.search(line):
             self.has_own_python = True
 
-    def _command(self, argv: list[str], location: str, depth: int = 0) -> None:
-        before, count = self.blueprint, len(self.blueprint.requirements)
-        files = replace(self.files, names=self._names, generated=self.generated)
-        self.blueprint = add_command(self.blueprint, argv, location, files)
+    def _command(self, argv: list[str], depth: int = 0) -> None:
+        before, line = self.blueprint, " ".join(argv)[:60]
+        self._add_command(argv)
         is_unread = _list_contents(self.blueprint) == _list_contents(before)
         if is_unread and (name := _find_unread_name(argv)):
-            sentence = f"`{' '.join(argv)[:60]}` was not read: it names {name}."
-            self.blueprint = _with_gap(self.blueprint, sentence, location)
+            self._leave_open(f"`{line}` was not read: it names {name}.")
         if script := _find_script(argv):
-            self._read_script(script, argv, location, files, depth)
+            self._read_script(script, line.strip(), depth)
         names = [name for name in _INDEX_NAMES if name in self.variables]
         is_only = any(_INDEX_NAMES[name] != "--extra-index-url" for name in names)
-        earlier, new = self.blueprint.requirements[:count], self.blueprint.requirements[count:]
-        indexed = with_index([self.variables[name] for name in names], new, is_only=is_only)
-        self.blueprint = replace(self.blueprint, requirements=earlier + indexed)
+        kept, count = self.blueprint.requirements, len(before.requirements)
+        indexes = [self.variables[name] for name in names]
+        indexed = with_index(indexes, kept[count:], is_only=is_only)
+        self._keep(requirements=kept[:count] + indexed)
 
-    def _read_script(
-        self, name: str, argv: list[str], location: str, files: Files, depth: int
-    ) -> None:
+    def _read_script(self, name: str, line: str, depth: int) -> None:
         """Read a shell script of the build context; what is not there, or no shell's, is listed."""
-        found = files.find(name) if name else None
+        found = self.files.find(name)
         if found is None or depth >= _MAX_SCRIPTS or not _is_shell(*found):
-            sentence = f"`{' '.join(argv)[:60].strip()}` was not read: it may install packages."
-            self.blueprint = _with_gap(self.blueprint, sentence, location)
+            self._leave_open(f"`{line}` was not read: it may install packages.")
             return
         variables = dict(self.variables)
-        for number, line in _numbered(re.sub(r"\\\n", "  ", found[1])):
-            for words in commands_of(line):
+        for number, text in _numbered(re.sub(r"\\\n", "  ", found[1])):
+            for words in commands_of(text):
                 command = _fill_in(words, variables)
                 variables.update(_list_assignments(command))
-                self._command(command, f"{found[0]}:{number + 1}", depth + 1)
+                self.location = f"{found[0]}:{number + 1}"
+                self._command(command, depth + 1)
+
+    def _add_command(self, argv: list[str]) -> None:
+        """Add what one command says."""
+        line = " ".join(argv)
+        shown, install = self._line(line[:80]), parse_install(argv)
+        is_system = _SYSTEM.fullmatch(argv[0]) is not None and "install" in argv[:6]
+        if _COMPILES.search(line):
+            self._add(compiles=[shown])
+        elif _SETUP.search(line):
+            self._add(may_compile=[shown])
+        # pip brings wheels, not the system's CUDA
+        is_pip = install is not None and install.tool == "pip"
+        if _CUDA.search(line) and not _COMPILES.search(line) and not is_pip:
+            self._add_cuda(argv, is_system=is_system)
+        if is_system and re.search(r"\bpython3?-pip\b", line):
+            self._keep(pip=shown)
+        if _OTHER_INSTALLER.search(line):
+            self._keep(own_pip=True)
+        if python := _find_python(line, is_system=is_system):
+            self._keep(python=self._line(python))
+        if _BRINGS_PYTHON.search(line):
+            is_old = self.blueprint.old_installer or _OLD_INSTALLER.search(line) is not None
+            self._keep(own_python=True, old_installer=is_old)
+        names_packages = install is not None and install.packages
+        if not names_packages and (project := _PROJECTS.search(line)):
+            self._add_project(_LOCKS.get(project[0].split()[0], ()), argv)
+        if install is not None:
+            self._add_install(install)
+
+    def _add_cuda(self, argv: list[str], *, is_system: bool) -> None:
+        """Add what a command brings of CUDA.
+
+        The system's packages by their names, the rest unread.
+        """
+        line = " ".join(argv)
+        if _BRINGS_NO_CUDA.fullmatch(argv[0]) or _KEYRING.search(line):
+            return
+        found: dict[str, Line] = {}
+        for name in filter(_CUDA.search, argv):
+            toolkit, cudnn = _TOOLKIT_PACKAGE.fullmatch(name), _CUDNN_PACKAGE.fullmatch(name)
+            if is_system and toolkit:
+                found.setdefault("toolkit", self._line(f"{toolkit[1]}.{toolkit[2]}"))
+            elif is_system and cudnn:
+                found.setdefault("cudnn", self._line(cudnn[2] or cudnn[1]))
+            else:
+                self._add(cuda_steps=[self._line(line[:80])])
+                return
+        self._keep(**found)
+
+    def _add_install(self, install: Install) -> None:
+        if install.tool == "conda":
+            self._add_conda(install)
+            return
+        gaps: list[Line] = []
+        requirements = [
+            item
+            for line in self._list_named(install, gaps)
+            for item in read_folder_line(line, self.files, gaps)
+            if install.is_resolved or item is line
+        ]
+        for path, text in self._find(install.files, "what it installs is not judged", gaps):
+            inner = parse_requirements(text, path, self.files)
+            gaps += inner.gaps
+            requirements += inner.requirements
+        bounded = tuple(requirements)
+        for _, text in self._find(install.constraints, "its constraints are not applied", gaps):
+            bounded = apply_constraints(bounded, text)
+        indexed = with_index(install.indexes, bounded, is_only=install.is_only_index)
+        names = ("is_isolated", "is_resolved", "is_upgrade")
+        flags = {name: getattr(install, name) for name in names}
+        command = self.blueprint.next_command
+        added = [replace(line, command=command, **flags) for line in indexed]
+        if install.is_removal:
+            self._add(removals=added)
+        else:
+            self._add(requirements=added, gaps=gaps)
+
+    def _list_named(self, install: Install, gaps: list[Line]) -> Iterator[Line]:
+        """List what a command names.
+
+        An open variable leaves a release, or the index, to the build.
+        """
+        index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
+        if index:
+            unknown = "is unknown until the build, so what comes from it is not judged."
+            gaps.append(self._line(f"The index {index} {unknown}"))
+        for text in (*install.packages, *install.editable):
+            if is_open(text):
+                gaps.append(self._line(f"{text} is unknown until the build, so it is not judged."))
+            is_unknown = bool(index) or is_open(text)
+            yield Line(text, self.location, links=install.links, is_open=is_unknown)
+
+    def _find(
+        self, names: tuple[str, ...], effect: str, gaps: list[Line]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the path and the text of each file that is there."""
+        for name in names:
+            found = self.files.find(name)
+            if found is None:
+                gaps.append(self._line(f"{name} was not found, so {effect}."))
+            else:
+                yield found
+
+    def _add_conda(self, install: Install) -> None:
+        if install.is_removal:
+            kept = self.blueprint.conda
+            gone = {*install.packages}
+            self._keep(
+                conda=tuple(line for line in kept if re.split("[ =<>]", line.text)[0] not in gone)
+            )
+            return
+        named = [replace(self._line(text), links=install.links) for text in install.packages]
+        self._add(conda=named)
+        gaps: list[Line] = []
+        for path, text in self._find(install.files, "what it installs is not judged", gaps):
+            self._add(gaps=gaps)
+            gaps.clear()
+            self._add_contents(partial(parse_environment_yml, text, path, self.files))
+        self._add(gaps=gaps)
+
+    def _add_project(self, names: tuple[str, ...], argv: list[str]) -> None:
+        """Add what a project's lock file pins, or its pyproject.toml asks for."""
+        found = next(filter(None, map(self.files.find, names)), None)
+        if found is None:
+            unread = "installs from the project's own files, which are not judged."
+            self._leave_open(f"`{' '.join(argv)[:60]}` {unread}")
+        else:
+            read = partial(read_lock, found[1], found[0], parse_selection(argv))
+            self._add_contents(read, is_project=True)
+
+    def _add_contents(self, read: Callable[[], Blueprint], *, is_project: bool = False) -> None:
+        """Add what the file named by an installation step installs."""
+        try:
+            inner = read()
+        except FileError as error:
+            self._leave_open(f"{error}.")
+            return
+        lines, command = inner.requirements, self.blueprint.next_command
+        if is_project:
+            lines = tuple(replace(item, command=command) for item in lines)
+            self._keep(own_pip=True)
+        self._add(conda=inner.conda, requirements=lines, gaps=inner.gaps)
+        self._keep(python=inner.python or self.blueprint.python)
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Say what a file of the image may be called here.
@@ -971,25 +951,21 @@ _MAX_SCRIPTS = 4  # scripts that call each other
 _SCRIPT = re.compile(r"(?:\./|/|[\w.-]+/)?[\w./${}-]*\.(?:sh|bash|py)|\./[\w./-]+")
 
 
-def _find_script(argv: list[str]) -> str | None:
-    """Return the script that a command runs, "" for one without a file; None for none."""
+def _find_script(argv: list[str]) -> str:
+    """Return the script that a command runs; "" where it names none."""
     argv = [*dropwhile(lambda word: word in _PREFIXES or _ASSIGNMENT.fullmatch(word), argv)]
     if not argv:
-        return None
+        return ""
     if _SCRIPT.fullmatch(argv[0]) and not argv[0].endswith(("get-pip.py", "setup.py")):
         return argv[0]
-    is_shell = _SHELL.fullmatch(argv[0]) is not None
-    if not is_shell and argv[0] not in {"source", "."} and not _PYTHON.fullmatch(argv[0]):
-        return "" if argv[0] == "make" and "install" in argv else None
-    operands = [arg for arg in argv[1:] if not arg.startswith("-")]
-    if is_shell and not operands:
-        return ""  # curl … | sh
-    is_named = bool(operands) and _SCRIPT.fullmatch(operands[0]) is not None
-    is_known = is_named and re.search(_KNOWN_SCRIPTS, operands[0]) is not None
-    return operands[0] if is_named and not is_known and argv[1] == operands[0] else None
+    name = argv[1] if len(argv) > 1 else ""
+    if argv[0] not in {"source", "."} and not _RUNS_SCRIPTS.fullmatch(argv[0]):
+        return ""
+    is_script = _SCRIPT.fullmatch(name) and not name.startswith("-")
+    return name if is_script and not re.search(_KNOWN_SCRIPTS, name) else ""
 
 
-# Scripts that bring an installer, or what `add_command` has read.
+# Scripts that bring an installer, or what a command's words say already.
 _KNOWN_SCRIPTS = (
     r"(?:get-pip|setup)\.py$|(?:mini|ana)(?:conda|forge)|mambaforge"
     r"|profile\.d|nvm\.sh|conda\.sh|activate"
