@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any
 
@@ -154,7 +155,7 @@ def _fill(made: api.PlanResult, folder: str, seconds: float, *, quiet: bool) -> 
     finally:
         line.close()
     held = f"{len(found.wheels)} wheels with hashes, {found.size / (1 << 20):,.0f} MiB"
-    install = type_here("envcheck", "install", "--from", folder)
+    install = f"envcheck install --from {shlex.quote(folder)}"  # typed elsewhere, not as here
     click.echo(f"{folder}: {held}. On the machine: {install}", err=True)
 
 
