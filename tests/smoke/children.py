@@ -29,7 +29,7 @@ class Heard:
 
     def __init__(self, gpu: str, level: str = "full") -> None:
         self._stream = io.BytesIO()
-        start: Any = importlib.import_module(f"{envcheck.smoke.__name__}.children.start")
+        start: Any = importlib.import_module("envcheck.smoke.children.start")
         self.report: Report = start.Report(self._stream, gpu, 1, level)
 
     @property

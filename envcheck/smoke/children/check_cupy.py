@@ -1,9 +1,9 @@
 """CuPy: its GPUs; where it finds none it says so in its own words, and computes nothing."""
 
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
-from smoke_numbers import LEFT, RIGHT, random_factors
+from smoke_numbers import LEFT, RIGHT, Action, Answer, random_factors
 
 if TYPE_CHECKING:
     from start import Report, Step
@@ -68,12 +68,12 @@ class Engine(Base):
         with self._cupy.cuda.Device(number_of(device)):
             return self._on(device, left) @ self._on(device, right)
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply."""
         found = self._product(device, left, right)
         return found.get(), place_of(found)
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Compile a kernel of several operations by NVRTC."""
         with self._cupy.cuda.Device(number_of(device)):
             kernel = self._cupy.ElementwiseKernel(
@@ -82,7 +82,7 @@ class Engine(Base):
             found = kernel(self._on(device, left) @ self._on(device, right))
             return found.get().tolist(), place_of(found)
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         products = [self._product(target, LEFT, RIGHT).get() for target in targets]
         return (products[0] + products[1]).tolist(), "CPU:0"
@@ -99,7 +99,7 @@ class Engine(Base):
             " (%s)" % ("directly" if direct else "through the host's memory"),
         )
 
-    def _finished(self, device: str, action: Callable[[], Any]) -> Callable[[], Any]:
+    def _finished(self, device: str, action: Action) -> Action:
         def whole() -> None:
             with self._cupy.cuda.Device(number_of(device)) as used:
                 action()
@@ -107,20 +107,20 @@ class Engine(Base):
 
         return whole
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
         with self._cupy.cuda.Device(number_of(device)):
             left, right = (self._cupy.asarray(each) for each in random_factors(precision, size))
         return self._finished(device, lambda: left @ right)
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
         import numpy as np
 
         here = np.ones(size, "uint8")
         return self._finished(device, lambda: self._cupy.asarray(here))
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory."""
         with self._cupy.cuda.Device(number_of(device)):
             there = self._cupy.ones(size, "uint8")

@@ -3,12 +3,12 @@
 import importlib.util
 import os
 import pkgutil
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import smoke_card as card
 from smoke_engine import Engine as Base
 from smoke_engine import SkippedError
-from smoke_numbers import LEFT, RIGHT, product_error, random_factors, to_array
+from smoke_numbers import LEFT, RIGHT, Action, Answer, product_error, random_factors, to_array
 
 if TYPE_CHECKING:
     from start import Report, Step
@@ -76,10 +76,10 @@ class Engine(Base):
     def _on(self, device: str, numbers: Any) -> Any:
         return self._jax.device_put(to_array(numbers), self._device(device))
 
-    def _told(self, found: Any) -> Tuple[Any, str]:
+    def _told(self, found: Any) -> Answer:
         return self._np.asarray(found).tolist(), place_of(self._jax, found)
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply."""
         found = self._jax.numpy.matmul(self._on(device, left), self._on(device, right))
         return self._np.asarray(found), place_of(self._jax, found)
@@ -95,14 +95,14 @@ class Engine(Base):
         )(*put)
         return product_error(found, factors), place_of(self._jax, found)
 
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+    def convolve(self, device: str, image: Any) -> Answer:
         """Convolve with ones."""
         lax = self._jax.lax
         given = self._on(device, [[image]]), self._on(device, [[[[1.0] * 3] * 3]])
         found = self._jax.jit(lambda x, k: lax.conv(x, k, (1, 1), "VALID").ravel())(*given)
         return self._told(found)
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Compile several operations as one; the exponential comes from libdevice on a GPU."""
         product = self._jax.jit(lambda a, b: a @ b + 0.0 * self._jax.numpy.exp(a @ b))
         return self._told(product(self._on(device, left), self._on(device, right)))
@@ -112,7 +112,7 @@ class Engine(Base):
         self._jax.devices("tpu")
         raise SkippedError("there is a TPU")
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         products = [self._on(target, LEFT) @ self._on(target, RIGHT) for target in targets]
         home = [self._jax.device_put(each, self._device("CPU:0")) for each in products]
@@ -143,7 +143,7 @@ class Engine(Base):
             )
         )  # what is to take pmap's place; unchecked, for the check would add up gradients by itself
 
-    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+    def reduce(self, targets: List[str]) -> Answer:
         """Add up; between GPUs NCCL does it."""
         numbers = self._np.arange(1, len(targets) + 1, dtype="float32")
         return (
@@ -166,7 +166,7 @@ class Engine(Base):
     def _put(self, value: Any, device: str) -> Any:
         return self._jax.device_put(value, self._device(device)).block_until_ready()
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
         np = self._np
         jax = self._jax
@@ -181,17 +181,17 @@ class Engine(Base):
         product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
         return lambda: product(left, right).block_until_ready()
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
         here = self._np.ones(size, dtype="uint8")
         return lambda: self._put(here, device)
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory."""
         there = self._put(self._np.ones(size, dtype="uint8"), device)
         return lambda: self._jax.numpy.array(there, copy=True).block_until_ready()
 
-    def train(self, device: str) -> Callable[[], Any]:
+    def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         np, jax = self._np, self._jax
         made = (np.random.RandomState(0).rand(64, 1, 28, 28), np.eye(10)[np.arange(64) % 10])

@@ -7,11 +7,11 @@ other package is needed. Where a node ran, a session's own profile tells.
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
 from smoke_engine import SkippedError
-from smoke_numbers import LEFT, MISSING, RIGHT, random_factors, to_array
+from smoke_numbers import LEFT, MISSING, RIGHT, Action, Answer, random_factors, to_array
 
 if TYPE_CHECKING:
     from start import Report, Step
@@ -62,13 +62,13 @@ class Engine(Base):
             step.passed(", ".join(["CPU:0"] + opened) + how)
         return ["CPU:0"] + opened if opened or not wanted else None
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply."""
         a, b = to_array(left), to_array(right)
         model = product_model(a.shape[0], a.shape[1], b.shape[1], a.dtype.name)
         return compute(self._ort, model, device, {"a": a, "b": b})
 
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+    def convolve(self, device: str, image: Any) -> Answer:
         """Convolve with ones."""
         side = len(image)
         inputs = [
@@ -82,7 +82,7 @@ class Engine(Base):
         )
         return found.ravel().tolist(), place
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Run several operations as one optimised graph."""
         nodes = [encode_node("MatMul", "ab", "c"), encode_node("Exp", "c", "e")]
         nodes += [encode_node("Mul", "ez", "f"), encode_node("Add", "cf", "d")]
@@ -109,7 +109,7 @@ class Engine(Base):
         if CUDA not in session(self._ort, product_model(1, 1, 1), MISSING).get_providers():
             raise RuntimeError("the session took the CPU instead")
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         inputs = [encode_value(name, "float32", [2, 2]) for name in "ab"]
         model = encode_model(
@@ -125,7 +125,7 @@ class Engine(Base):
         found = self._ort.OrtValue.ortvalue_from_numpy(held, *on(target))
         return found.numpy().tolist(), target, " (through the host's memory)"
 
-    def _bound(self, model: bytes, device: str, fed: Dict[str, Any]) -> Callable[[], Any]:
+    def _bound(self, model: bytes, device: str, fed: Dict[str, Any]) -> Action:
         opened = session(self._ort, model, device)
         binding = opened.io_binding()
         for name, value in fed.items():
@@ -140,7 +140,7 @@ class Engine(Base):
 
         return whole
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices.
 
         The CUDA provider takes TF32 for float32 unless it is told otherwise.
@@ -150,14 +150,14 @@ class Engine(Base):
             product_model(size, size, size, precision), device, {"a": left, "b": right}
         )
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
         import numpy as np
 
         here = np.ones(size, "uint8")
         return lambda: self._ort.OrtValue.ortvalue_from_numpy(here, *on(device))
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory."""
         import numpy as np
 
@@ -213,7 +213,7 @@ def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
     return found
 
 
-def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Tuple[Any, str]:
+def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Answer:
     """Run a model; return its output and the devices in its session's profile."""
     prefix = os.path.join(tempfile.gettempdir(), "envcheck-onnxruntime")
     opened = session(ort, model, device, enable_profiling=True, profile_file_prefix=prefix)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import smoke_tensorflow as mirrored
 from smoke_engine import SkippedError
-from smoke_numbers import LEFT, MISSING, RIGHT, channels_last, to_array
+from smoke_numbers import LEFT, MISSING, RIGHT, Action, Answer, channels_last, to_array
 from smoke_tensorflow import TensorFlow, share
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class Engine(TensorFlow):
         devices = [name for name in found["session.list_devices"] if not name.startswith("XLA_GPU")]
         return devices if listed or report.gpu == "cpu" else None
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply in a session of its own."""
         return self._run(device, lambda: self._product(left, right))
 
-    def _run(self, device: str, build: Callable[[], Any], **options: Any) -> Tuple[Any, str]:
+    def _run(self, device: str, build: Action, **options: Any) -> Answer:
         """Build on a device in a new graph, and run.
 
         Return the value and the device that made it.
@@ -76,7 +76,7 @@ class Engine(TensorFlow):
                 made = build()
             return self.run_traced(made, self._fed, **options)
 
-    def run_traced(self, product: Any, fed: Any, **options: Any) -> Tuple[Any, str]:
+    def run_traced(self, product: Any, fed: Any, **options: Any) -> Answer:
         """Run one operation; return its value and its device by the run's statistics."""
         tf, metadata = self._tf, self._tf.RunMetadata()
         with tf.Session(config=self._config(**options)) as session:
@@ -100,7 +100,7 @@ class Engine(TensorFlow):
     def _product(self, left: Any = LEFT, right: Any = RIGHT) -> Any:
         return self._tf.matmul(self._feed(left), self._feed(right))
 
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+    def convolve(self, device: str, image: Any) -> Answer:
         """Convolve with ones."""
         tf = self._tf
 
@@ -111,7 +111,7 @@ class Engine(TensorFlow):
         found, place = self._run(device, build)
         return found.ravel().tolist(), place
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
         tf = self._tf
 
@@ -129,16 +129,16 @@ class Engine(TensorFlow):
         )
         return found.tolist(), place
 
-    def soften(self) -> Tuple[Any, str]:
+    def soften(self) -> Answer:
         """Ask for the same with soft placement."""
         found, place = self._run(MISSING, self._product, allow_soft_placement=True)
         return found.tolist(), place
 
-    def _on(self, device: str, build: Callable[[], Any]) -> Any:
+    def _on(self, device: str, build: Action) -> Any:
         with self._tf.device("/device:" + device):
             return build()
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         tf = self._tf
         found, place = self._run(
@@ -165,7 +165,7 @@ class Engine(TensorFlow):
             with tf.Session(config=self._config(allow_soft_placement=True)) as session:
                 return [each.ravel().tolist() for each in session.run(told, self._fed)]
 
-    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+    def reduce(self, targets: List[str]) -> Answer:
         """Add up; between GPUs NCCL does it."""
         tf = self._tf
 
@@ -193,7 +193,7 @@ class Engine(TensorFlow):
         weights = tf.ones([4, 1])
         return tf.gradients(tf.reduce_sum(tf.matmul(rows, weights) ** 2), weights)[0]
 
-    def _session(self, device: str, build: Callable[[Any], Any]) -> Callable[[], Any]:
+    def _session(self, device: str, build: Callable[[Any], Any]) -> Action:
         tf, graph = self._tf, self._tf.Graph()
         # some of what initialises has no GPU form
         config = tf.ConfigProto(allow_soft_placement=True)
@@ -204,7 +204,7 @@ class Engine(TensorFlow):
             session.run(tf.global_variables_initializer())
         return lambda: session.run(fetched)
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
 
         def build(tf: Any) -> Any:
@@ -215,7 +215,7 @@ class Engine(TensorFlow):
 
         return self._session(device, build)
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
 
         def build(tf: Any) -> Any:
@@ -225,7 +225,7 @@ class Engine(TensorFlow):
 
         return self._session(device, build)
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory, by the operation that shares none."""
         from tensorflow.python.ops import gen_array_ops
 
@@ -233,7 +233,7 @@ class Engine(TensorFlow):
             device, lambda tf: gen_array_ops.deep_copy(tf.Variable(tf.ones([size // 4])))[0]
         )
 
-    def train(self, device: str) -> Callable[[], Any]:
+    def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
 
         def build(tf: Any) -> Any:

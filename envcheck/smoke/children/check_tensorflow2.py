@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import smoke_tensorflow as mirrored
-from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, channels_last
+from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, Action, Answer, channels_last
 from smoke_tensorflow import TensorFlow, share
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Engine(TensorFlow):
         with self._on(device):
             return self._tf.matmul(self._tf.constant(left), self._tf.constant(right))
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply, op by op."""
         found = self._product(device, left, right)
         return found.numpy(), place_of(found)
@@ -87,7 +87,7 @@ class Engine(TensorFlow):
                 found = product(self._tf.constant(LEFT), self._tf.constant(RIGHT))
             step.judge(found.numpy().tolist(), PRODUCT, place_of(found))
 
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+    def convolve(self, device: str, image: Any) -> Answer:
         """Convolve with ones."""
         tf = self._tf
         with self._on(device):
@@ -95,7 +95,7 @@ class Engine(TensorFlow):
             found = tf.nn.conv2d(given, ones, strides=1, padding="VALID")
         return found.numpy().ravel().tolist(), place_of(found)
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
         tf = self._tf
 
@@ -107,19 +107,19 @@ class Engine(TensorFlow):
             found = function(tf.constant(left), tf.constant(right))
         return found.numpy().tolist(), place_of(found)
 
-    def soften(self) -> Tuple[Any, str]:
+    def soften(self) -> Answer:
         """Ask for the same with soft placement."""
         found = self._softly(lambda: self._product(MISSING))
         return found.numpy().tolist(), place_of(found)
 
-    def _softly(self, action: Callable[[], Any]) -> Any:
+    def _softly(self, action: Action) -> Any:
         self._tf.config.set_soft_device_placement(True)
         try:
             return action()
         finally:
             self._tf.config.set_soft_device_placement(False)
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         products = [self._product(target) for target in targets]
         with self._on("CPU:0"):
@@ -144,7 +144,7 @@ class Engine(TensorFlow):
         told = self._softly(lambda: mirrored.on_all(tf, self._strategy, part, tf.function))
         return [each.numpy().ravel().tolist() for each in told]
 
-    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+    def reduce(self, targets: List[str]) -> Answer:
         """Add up; between GPUs NCCL does it."""
         found = self._mirrored(targets, lambda index: self._tf.cast(index, self._tf.float32) + 1.0)
         return [each[0] for each in found], "MirroredStrategy"
@@ -178,7 +178,7 @@ class Engine(TensorFlow):
             self.precisions = ("float32", "tf32", "float16")
         super().bench(report, devices)
 
-    def _read_back(self, device: str, body: Callable[[], Any]) -> Callable[[], Any]:
+    def _read_back(self, device: str, body: Action) -> Action:
         def placed() -> Any:
             with self._on(device):  # inside: what a function holds is placed anew
                 return body()
@@ -186,7 +186,7 @@ class Engine(TensorFlow):
         function = self._tf.function(placed)
         return lambda: function().numpy()
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
         tf = self._tf
         kind = "float32" if precision == "tf32" else precision
@@ -196,7 +196,7 @@ class Engine(TensorFlow):
             left, right = (tf.cast(tf.random.uniform([size, size]), kind) for _ in range(2))
         return self._read_back(device, lambda: tf.matmul(left, right)[0, 0])
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
         tf = self._tf
         with self._on("CPU:0"):
@@ -208,7 +208,7 @@ class Engine(TensorFlow):
 
         return copied
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory, by the operation that shares none."""
         from tensorflow.python.ops import gen_array_ops
 
@@ -217,7 +217,7 @@ class Engine(TensorFlow):
             there = tf.ones([size // 4])
         return self._read_back(device, lambda: gen_array_ops.deep_copy(there)[0])
 
-    def train(self, device: str) -> Callable[[], Any]:
+    def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         tf = self._tf
         with self._on(device):

@@ -2,11 +2,11 @@
 
 import datetime as dt
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
 from smoke_engine import SkippedError
-from smoke_numbers import LEFT, RIGHT, product_error
+from smoke_numbers import LEFT, RIGHT, Action, Answer, product_error
 
 if TYPE_CHECKING:
     from start import Report, Step
@@ -60,7 +60,7 @@ class Engine(Base):
             step.passed(", ".join(["CPU"] + names))
         return ["CPU:0"] + (["GPU:%d" % index for index in range(count)] if wanted else [])
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply."""
         found = self._torch.matmul(self._on(device, left), self._on(device, right))
         return found.cpu(), place_of(found)
@@ -84,13 +84,13 @@ class Engine(Base):
             wanted = left.double() @ right.double()
             return (found.cpu().double() - wanted).abs().max().item() / size**0.5, place_of(found)
 
-    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+    def convolve(self, device: str, image: Any) -> Answer:
         """Convolve with ones."""
         ones = self._torch.ones(1, 1, 3, 3, device=name_of(device))
         found = self._torch.nn.functional.conv2d(self._on(device, [[image]]), ones)
         return found.cpu().flatten().tolist(), place_of(found)
 
-    def compiled(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def compiled(self, device: str, left: Any, right: Any) -> Answer:
         """Trace and compile by TorchScript, which needs no host compiler."""
         torch = self._torch
         given = (self._on(device, left), self._on(device, right))
@@ -121,7 +121,7 @@ class Engine(Base):
             finally:
                 cuda.set_per_process_memory_fraction(1.0)
 
-    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+    def towers(self, targets: List[str]) -> Answer:
         """Multiply in two towers and add on the CPU."""
         products = [self._on(target, LEFT) @ self._on(target, RIGHT) for target in targets]
         found = products[0].cpu() + products[1].cpu()
@@ -135,7 +135,7 @@ class Engine(Base):
         how = " (%s)" % ("directly" if direct else "through the host's memory")
         return found.cpu().tolist(), place_of(found), how
 
-    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+    def reduce(self, targets: List[str]) -> Answer:
         """Add up by NCCL, on the CPU by gloo."""
         torch = self._torch
         numbers = [
@@ -159,7 +159,7 @@ class Engine(Base):
         ((self._on(target, rows) @ weights) ** 2).sum().backward()
         return weights.grad.cpu()
 
-    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+    def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
         torch = self._torch
         kind = "float32" if precision == "tf32" else precision
@@ -170,17 +170,17 @@ class Engine(Base):
         ]
         return self._finished(device, lambda: factors[0] @ factors[1])
 
-    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_to(self, device: str, size: int) -> Action:
         """Copy from the host to the device."""
         here = self._torch.ones(size, dtype=self._torch.uint8)
         return self._finished(device, lambda: here.to(name_of(device)))
 
-    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+    def copy_within(self, device: str, size: int) -> Action:
         """Copy within the device's memory."""
         there = self._torch.ones(size, dtype=self._torch.uint8, device=name_of(device))
         return self._finished(device, there.clone)
 
-    def train(self, device: str) -> Callable[[], Any]:
+    def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         torch, where = self._torch, name_of(device)
         layers = torch.nn.Sequential(
@@ -201,7 +201,7 @@ class Engine(Base):
 
         return self._finished(device, step)
 
-    def _finished(self, device: str, action: Callable[[], Any]) -> Callable[[], Any]:
+    def _finished(self, device: str, action: Action) -> Action:
         if not device.startswith("GPU"):
             return action
 

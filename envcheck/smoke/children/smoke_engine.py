@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Tuple
 import smoke_card as card
 import smoke_full
 import smoke_speed
-from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, product_error, random_factors
+from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT, Answer, product_error, random_factors
 
 if TYPE_CHECKING:
     from start import Report, Step
@@ -70,7 +70,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def product(self, device: str, left: Any, right: Any) -> Tuple[Any, str]:
+    def product(self, device: str, left: Any, right: Any) -> Answer:
         """Multiply rows, or arrays, on a device; return an array and the device that holds it."""
         raise NotImplementedError
 

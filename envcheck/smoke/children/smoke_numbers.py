@@ -3,8 +3,10 @@
 Small matrices whose product is known, large ones, and how far a result errs.
 """
 
-from typing import Any, List, Tuple
+from typing import Any, Callable, List, Tuple
 
+Answer = Tuple[Any, str]  # numbers, and the device that made them
+Action = Callable[[], Any]  # what is timed: it ends when its work is done
 LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 MISSING = "GPU:99"  # a device that no machine has

@@ -4,9 +4,10 @@ Measure what its engine does on each device, and say what it means.
 """
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from smoke_card import attributes, expected, judge_speed
+from smoke_numbers import Action
 
 if TYPE_CHECKING:
     from start import Report
@@ -131,7 +132,7 @@ def compared(found: Dict[str, float], device: str) -> str:
     )
 
 
-def seconds_of(action: Callable[[], Any]) -> float:
+def seconds_of(action: Action) -> float:
     """Return the seconds an action takes, the best of three rounds.
 
     The first call, which compiles, is not counted.
