@@ -22,6 +22,7 @@ from envcheck.frameworks.roles import (
     PublishedWheels,
     SmokeTraits,
 )
+from envcheck.host.protocol import Variables
 from envcheck.model import dataclass, list_fields, replace
 from envcheck.model.versions import cuda_of_digits
 
@@ -235,7 +236,7 @@ class Framework:
         """Name the module of smoke/children that tests a release."""
         return f"check_{self.name}"
 
-    def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
+    def smoke_variables(self, environment: Variables, *, on_cpu: bool) -> Dict[str, str]:
         """Return the environment variables that a smoke test of it sets."""
         return {}
 

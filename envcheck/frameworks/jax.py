@@ -16,6 +16,7 @@ from envcheck.frameworks.installed import (
     unreadable_build,
     with_names,
 )
+from envcheck.host.protocol import Variables
 from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown
 from envcheck.model.versions import cuda_of_digits, major_minor
 
@@ -150,7 +151,7 @@ class Jax(Framework):
                 )
                 row.rest_on(whole)
 
-    def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
+    def smoke_variables(self, environment: Variables, *, on_cpu: bool) -> Dict[str, str]:
         """Let XLA log all, and open the platforms that the test compares.
 
         Sums come home to the CPU.

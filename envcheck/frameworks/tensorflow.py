@@ -19,6 +19,7 @@ from envcheck.frameworks.installed import (
     unreadable_build,
     with_names,
 )
+from envcheck.host.protocol import Variables
 from envcheck.model import (
     Absent,
     Distribution,
@@ -159,7 +160,7 @@ class TensorFlow(Framework):
             return "check_tensorflow1"
         return "check_tensorflow2"
 
-    def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
+    def smoke_variables(self, environment: Variables, *, on_cpu: bool) -> Dict[str, str]:
         """Let it log all, for its log says where operations ran."""
         return {"TF_CPP_MIN_LOG_LEVEL": "0"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Tuple
 
 from envcheck.host.data_files import load_data
+from envcheck.host.protocol import Variables
 from envcheck.model import Citation, dataclass
 
 HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
@@ -60,7 +61,7 @@ def load_known_variables() -> KnownVariables:
     return load_data("program/environment_variables", KnownVariables)
 
 
-def keep_known_variables(environment: Mapping[str, str]) -> Dict[str, str]:
+def keep_known_variables(environment: Variables) -> Dict[str, str]:
     """Return the known variables with their values, and others with a known prefix without."""
     data = load_known_variables()
     kept: Dict[str, str] = {}

@@ -11,6 +11,7 @@ import time
 from typing import IO, Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.process import adopt_orphans, start_process
+from envcheck.host.protocol import Variables
 from envcheck.host.system import kill_processes_with_variable, read_resident_memory
 from envcheck.model import dataclass
 
@@ -68,7 +69,7 @@ class LimitedRun:
 
 def run_with_limits(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Variables,
     log: str,
     limits: Limits,
     on_line: Callable[[str], None],
@@ -105,7 +106,7 @@ def run_with_limits(
 @contextlib.contextmanager
 def _start_with_pipe(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Variables,
     log: IO[bytes],
     on_line: Callable[[str], None],
     place: Mapping[str, str],
@@ -127,7 +128,7 @@ def _start_with_pipe(
 @contextlib.contextmanager
 def _start_with_file(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Variables,
     log: IO[bytes],
     on_line: Callable[[str], None],
     place: Mapping[str, str],

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from envcheck.host import elf, files
 from envcheck.host.data_files import read_packaged
 from envcheck.host.process import run_program
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus, SymbolNeed, Variables
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class LocalHost:
         now = time.monotonic()
         self._deadline, self._patience = now + (self._deadline - now) * factor, factor
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Variables:
         """Return this process's environment."""
         return os.environ
 
@@ -164,7 +164,7 @@ class LocalHost:
         self,
         argv: Sequence[str],
         timeout: float = 2.0,
-        environment: Optional[Mapping[str, str]] = None,
+        environment: Optional[Variables] = None,
     ) -> Fact[Completed]:
         """Run a program by absolute path in the C locale, within the remaining budget."""
         changes = environment or {}
@@ -214,9 +214,7 @@ class LocalHost:
             return Unknown("unparsable", f"{_LOADER_CACHE}: {error}", (_LOADER_CACHE,))
         return from_file(libraries, _LOADER_CACHE)
 
-    def _run(
-        self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]
-    ) -> Fact[Completed]:
+    def _run(self, argv: Sequence[str], timeout: float, environment: Variables) -> Fact[Completed]:
         left = self._deadline - time.monotonic()
         if not self._starts_programs:
             return Unknown("denied", "no program is started", (" ".join(argv),))

@@ -5,12 +5,14 @@ What reads them, host/pip_settings.py, takes 5 ms to import.
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping
+from typing import Iterator
+
+from envcheck.host.protocol import Variables
 
 _NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disable all files
 
 
-def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = "") -> Iterator[str]:
+def list_pip_files(environment: Variables, system: str, prefix: str = "") -> Iterator[str]:
     """Yield the paths that pip reads its configuration from on a system, later ones override.
 
     `prefix` is the environment's folder. Source:
@@ -27,7 +29,7 @@ def list_pip_files(environment: Mapping[str, str], system: str, prefix: str = ""
         yield named
 
 
-def _list_windows_folders(environment: Mapping[str, str], _system: str) -> Iterator[str]:
+def _list_windows_folders(environment: Variables, _system: str) -> Iterator[str]:
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     for folder in (
         environment.get("PROGRAMDATA", r"C:\ProgramData"),
@@ -38,7 +40,7 @@ def _list_windows_folders(environment: Mapping[str, str], _system: str) -> Itera
             yield folder.rstrip("/\\") + r"\pip\pip.ini"
 
 
-def _list_posix_folders(environment: Mapping[str, str], system: str) -> Iterator[str]:
+def _list_posix_folders(environment: Variables, system: str) -> Iterator[str]:
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     if system == "darwin":
         yield "/Library/Application Support/pip/pip.conf"

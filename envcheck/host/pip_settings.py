@@ -15,6 +15,7 @@ from zipfile import BadZipFile, ZipFile
 
 from envcheck.host.documents import dig, parse_toml
 from envcheck.host.pip_files import list_pip_files
+from envcheck.host.protocol import Variables
 from envcheck.model import UserError
 
 
@@ -93,7 +94,7 @@ class IndexSettings:
 
 
 def read_pip_settings(
-    environment: Mapping[str, str], schemes: tuple[str, ...] = ("http", "https")
+    environment: Variables, schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
     """Read pip's configuration of the primary index.
 
@@ -126,7 +127,7 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> None:
         raise SettingsError("pip's index is not a valid URL: it names no host.")
 
 
-def read_connection_settings(environment: Mapping[str, str]) -> IndexSettings:
+def read_connection_settings(environment: Variables) -> IndexSettings:
     """Read how to connect to servers other than the index: certificates, proxy, timeouts."""
     return _build_settings(read_pip_options(environment))
 
@@ -136,7 +137,7 @@ def is_true(value: str) -> bool:
     return value.lower() in {"1", "true", "yes", "on"}
 
 
-def read_pip_options(environment: Mapping[str, str]) -> dict[str, str]:
+def read_pip_options(environment: Variables) -> dict[str, str]:
     """Read all options of pip's files and variables by their long names.
 
     Raises SettingsError for a broken file.
@@ -193,7 +194,7 @@ def _read(path: Path) -> dict[str, str]:
     return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
 
 
-def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _read_environment(environment: Variables) -> dict[str, str]:
     """Read PIP_INDEX_URL and the like; an empty variable counts as not set."""
     found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
     return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}
@@ -234,7 +235,7 @@ UV_MISLEADING = (  # variables that lead uv elsewhere than an environment and it
 )
 
 
-def uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def uv_variables(environment: Variables, folder: Path) -> dict[str, str]:
     """Return pip's settings and those of uv's files for a folder as variables of uv.
 
     uv reads none of pip's own.
@@ -267,7 +268,7 @@ def _extra_indexes(urls: list[str]) -> dict[str, str]:
     return {}
 
 
-def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def read_uv_variables(environment: Variables, folder: Path) -> dict[str, str]:
     """Read uv's files, and return as variables which index they name and how to connect to it.
 
     Raises SettingsError for a broken file.
@@ -297,7 +298,7 @@ def read_uv_variables(environment: Mapping[str, str], folder: Path) -> dict[str,
 _UV_BOUNDS = {"constraint-dependencies": "UV_CONSTRAINT", "override-dependencies": "UV_OVERRIDE"}
 
 
-def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+def read_uv_bounds(environment: Variables, folder: Path) -> dict[str, str]:
     """Read the constraints and overrides of uv's files.
 
     For each variable that names such a file, the file's text.
@@ -312,7 +313,7 @@ def read_uv_bounds(environment: Mapping[str, str], folder: Path) -> dict[str, st
     }
 
 
-def _read_uv_files(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def _read_uv_files(environment: Variables, folder: Path) -> dict[str, Any]:
     """Join the options of uv's files; the nearest file goes before."""
     found: dict[str, Any] = {}
     for path in _find_uv_files(environment, folder):
@@ -336,7 +337,7 @@ def _name_index(index: Mapping[str, Any]) -> str:
     return str(index["url"])
 
 
-def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
+def _find_uv_files(environment: Variables, folder: Path) -> Iterator[Path]:
     """Yield the files that uv reads for a folder.
 
     The project's, the user's, the system's; the first one wins.
@@ -357,7 +358,7 @@ def _find_uv_files(environment: Mapping[str, str], folder: Path) -> Iterator[Pat
         yield from [path for path in found if path.is_file()][:1]
 
 
-def _list_uv_folders(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+def _list_uv_folders(environment: Variables) -> tuple[str, list[str]]:
     """Return the folder of the user's settings and those of the system's.
 
     uv takes the first that has a file.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Sequence
 
 from envcheck.host.process import run_program
+from envcheck.host.protocol import Variables
 
 
 def find_installed_program(name: str) -> str:
@@ -26,7 +27,7 @@ if importlib.machinery.PathFinder.find_spec('venv'):
 """
 
 
-def find_program(name: str, environment: Mapping[str, str]) -> str:
+def find_program(name: str, environment: Variables) -> str:
     """Return the path of a program in an absolute folder of PATH, "" without one."""
     import shutil  # with its archive formats 3 ms
 
@@ -35,18 +36,18 @@ def find_program(name: str, environment: Mapping[str, str]) -> str:
     return found if os.path.isabs(found) else ""  # Windows looks in the working folder first
 
 
-def find_python(minor: str, environment: Mapping[str, str]) -> str:
+def find_python(minor: str, environment: Variables) -> str:
     """Find a working Python of a minor version on PATH or among pyenv's; "" without one."""
     candidates = _list_candidate_pythons(minor, environment)
     return next((path for path in candidates if is_working_python(path, minor, environment)), "")
 
 
-def is_working_python(path: str, minor: str, environment: Mapping[str, str]) -> bool:
+def is_working_python(path: str, minor: str, environment: Variables) -> bool:
     """Return whether an interpreter starts, has a minor version, and can create environments."""
     return _run((path, "-I", "-S", "-c", _PRINT_VERSION), environment) == minor
 
 
-def has_output(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
+def has_output(argv: Sequence[str], environment: Variables) -> bool:
     """Return whether a program exits with status 0 and prints something."""
     return bool(_run(argv, environment))
 
@@ -56,7 +57,7 @@ def read_output(argv: Sequence[str]) -> str:
     return _run(argv, {**os.environ, "LC_ALL": "C"})
 
 
-def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+def _run(argv: Sequence[str], environment: Variables) -> str:
     """Return the output of a program, "" unless it exits with status 0."""
     answer = run_program(argv, _TIMEOUT, environment)
     if answer.value and answer.value.returncode == 0:
@@ -64,7 +65,7 @@ def _run(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     return ""
 
 
-def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _list_candidate_pythons(minor: str, environment: Variables) -> Iterator[str]:
     import glob  # for a plan with another Python alone
 
     root = environment.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")

@@ -38,7 +38,7 @@ from envcheck.host.interruption import (
     hold_interrupts,
     raise_interrupt,
 )
-from envcheck.host.protocol import Completed, Host
+from envcheck.host.protocol import Completed, Host, Variables
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _GRACE = 0.3  # seconds to reap a killed process; the kernel keeps one that is s
 
 
 def run_program(
-    argv: Sequence[str], timeout: float, environment: Mapping[str, str], folder: str = ""
+    argv: Sequence[str], timeout: float, environment: Variables, folder: str = ""
 ) -> Fact[Completed]:
     """Run `argv` without shell or standard input for `timeout` seconds; capture its output."""
     command = " ".join(argv)
@@ -96,7 +96,7 @@ class ProgramEnd(NamedTuple):
 
 def run_lines(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Variables,
     on_line: Callable[[str], None],
     *,
     seconds: float,
@@ -139,7 +139,7 @@ def run_lines(
 
 @contextlib.contextmanager
 def start_process(
-    argv: Sequence[str], environment: Mapping[str, str], **options: Any
+    argv: Sequence[str], environment: Variables, **options: Any
 ) -> "Iterator[subprocess.Popen[bytes]]":
     """Start a process in its own session with the `options` of Popen.
 
@@ -176,7 +176,7 @@ def has_working_folder() -> bool:
 
 
 def _start_tracked(
-    argv: Sequence[str], environment: Mapping[str, str], options: Mapping[str, Any]
+    argv: Sequence[str], environment: Variables, options: Mapping[str, Any]
 ) -> "subprocess.Popen[bytes]":
     token = object()
     _starting.add(token)

@@ -6,6 +6,8 @@ from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 
 from envcheck.model import Fact, dataclass
 
+Variables = Mapping[str, str]  # of an environment
+
 
 @dataclass
 class Completed:
@@ -68,7 +70,7 @@ class Host(Protocol):
 
     system: str  # linux, windows, darwin
 
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> Variables:
         """Return the environment variables, not yet redacted."""
 
     def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
@@ -102,7 +104,7 @@ class Host(Protocol):
         self,
         argv: Sequence[str],
         timeout: float = 2.0,
-        environment: Optional[Mapping[str, str]] = None,
+        environment: Optional[Variables] = None,
     ) -> Fact[Completed]:
         """Run a program by absolute path.
 

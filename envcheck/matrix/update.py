@@ -21,6 +21,7 @@ from packaging.version import Version
 from envcheck.host.file_changes import FileLockedError, lock_file, write_atomically
 from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
+from envcheck.host.protocol import Variables
 from envcheck.matrix.bounds import check_bounds
 from envcheck.matrix.load import (
     OWN_FILE,
@@ -63,7 +64,7 @@ class Request:
     name: str  # of the source in messages: no user name, password or query
 
 
-def read_request(source: str, sha256: str, bundle: str, environ: Mapping[str, str]) -> Request:
+def read_request(source: str, sha256: str, bundle: str, environ: Variables) -> Request:
     """Complete what the user gives by the settings.
 
     Raises UserError for a missing source or proof.
@@ -107,7 +108,7 @@ class Update:
         return self.stored.used if self.after is not load_built_in() else None
 
 
-def update(request: Request, environ: Mapping[str, str]) -> Update:
+def update(request: Request, environ: Variables) -> Update:
     """Fetch, prove, check and store a data file; raises UserError, and then nothing has changed."""
     content = _read(request)
     digest = hashlib.sha256(content).hexdigest()
@@ -181,7 +182,7 @@ def _read(request: Request) -> bytes:
 _SECONDS = 120.0  # for gh, which asks GitHub for the attestation and for Sigstore's trusted keys
 
 
-def verify_attestation(path: Path, request: Request, environ: Mapping[str, str]) -> str:
+def verify_attestation(path: Path, request: Request, environ: Variables) -> str:
     """Have gh verify that a repository's renewal workflow attested a file.
 
     Raises MatrixError.

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from envcheck.actions import CreateEnvironment, shells_of
 from envcheck.host.prerequisites import find_python
+from envcheck.host.protocol import Variables
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CONDA,
@@ -271,7 +272,7 @@ def _described_sections(said: Description) -> list[str]:
     return sections
 
 
-def for_this_machine(options: PlanOptions, environ: Mapping[str, str]) -> PlanOptions:
+def for_this_machine(options: PlanOptions, environ: Variables) -> PlanOptions:
     """Return the options with this machine's shells, and its Python of the version asked for."""
     wanted = options.description.python
     if wanted and options.installer != CONDA:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from envcheck.actions import InstallPackages
+from envcheck.host.protocol import Variables
 from envcheck.model import (
     PIP,
     Environment,
@@ -40,7 +41,7 @@ _OLDER = 5  # releases that are tried after one that does not resolve
 class Resolver:
     """Asks the indexes that pip and uv are configured for, and those that a plan names."""
 
-    environ: Mapping[str, str]
+    environ: Variables
     seconds: float  # for everything that is asked; a plan is then printed as it is
     until: float  # when they end, on the clock time.monotonic
     channels: bool = False  # conda's channels are asked, too

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envcheck.host.protocol import Variables
 from envcheck.model import CONDA, Environment, Plan, RequirementSet, dataclass
 from envcheck.model.versions import name_of
 from envcheck.plan.verify import UnreachableError, compile_file
@@ -122,7 +123,7 @@ def is_lock_name(path: str) -> bool:
 
 def compile_plan(
     plan: Plan,
-    environ: Mapping[str, str],
+    environ: Variables,
     seconds: float,
     *options: str,
     beside: tuple[str, ...] = (),
@@ -149,7 +150,7 @@ def compile_plan(
     return compile_file(made, wanted, file, environ, seconds, *options)
 
 
-def lock(plan: Plan, environ: Mapping[str, str], seconds: float) -> str:
+def lock(plan: Plan, environ: Variables, seconds: float) -> str:
     """Lock a plan for its machine, with hashes; return the text of its pylock.toml.
 
     Raises as `compile_plan` does.

@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
+from envcheck.host.protocol import Variables
 from envcheck.model import (
     Environment,
     Known,
@@ -37,7 +38,7 @@ _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy
 _OTHER_INDEXES = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY")
 
 
-def index_options(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
+def index_options(requirement_set: RequirementSet, environ: Variables) -> Options:
     """Return uv's options and variables for a set.
 
     Its own index alone, else those pip and uv are configured for.
@@ -85,7 +86,7 @@ SECONDS = 300.0
 _SYSTEM = {"linux": ("__unix", "__linux"), "win": ("__win",), "macosx": ("__unix", "__osx")}
 
 
-def solve(environment: Environment, environ: Mapping[str, str]) -> tuple[str, ...]:
+def solve(environment: Environment, environ: Variables) -> tuple[str, ...]:
     """Return the packages a solve brings; raises UnresolvableError or UnreachableError of `verify`.
 
     Channels lie below CONDA_CHANNEL_ALIAS where that is set, as they do for conda.
@@ -208,7 +209,7 @@ class UnreachableError(Exception):
 
 
 def verify_plan(
-    plan: Plan, environ: Mapping[str, str], seconds: float, *, until: float, channels: bool
+    plan: Plan, environ: Variables, seconds: float, *, until: float, channels: bool
 ) -> Plan:
     """Resolve every set of a plan, and say in `verified` that it resolved, or why not.
 
@@ -245,7 +246,7 @@ def verify_plan(
 
 
 def _check_metadata(
-    made: Environment, wanted: RequirementSet, environ: Mapping[str, str], until: float
+    made: Environment, wanted: RequirementSet, environ: Variables, until: float
 ) -> None:
     """Read requirements from the usual index if the release's own page does not answer.
 
@@ -287,7 +288,7 @@ def _describe_pins(environments: list[Environment]) -> str:
 def resolve(
     environment: Environment,
     requirement_set: RequirementSet,
-    environ: Mapping[str, str],
+    environ: Variables,
     seconds: float = _TIMEOUT,
 ) -> tuple[str, ...]:
     """Resolve one set for an environment's platform and Python.
@@ -309,7 +310,7 @@ def compile_file(
     environment: Environment,
     requirement_set: RequirementSet,
     file: tuple[str, str],
-    environ: Mapping[str, str],
+    environ: Variables,
     seconds: float,
     *more: str,
 ) -> str:
@@ -346,7 +347,7 @@ _LIST_SECONDS = 60.0
 
 
 def is_served(
-    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]
+    environment: Environment, requirement_set: RequirementSet, environ: Variables
 ) -> bool:
     """Return whether the configured indexes and folders have exactly a set's releases."""
     try:
@@ -357,7 +358,7 @@ def is_served(
         return not _has_uv(environ) and _is_listed(environment, requirement_set, environ)
 
 
-def _has_uv(environ: Mapping[str, str]) -> bool:
+def _has_uv(environ: Variables) -> bool:
     try:
         return bool(find_uv(environ))
     except UnreachableError:
@@ -365,7 +366,7 @@ def _has_uv(environ: Mapping[str, str]) -> bool:
 
 
 def _is_listed(
-    environment: Environment, requirement_set: RequirementSet, environ: Mapping[str, str]
+    environment: Environment, requirement_set: RequirementSet, environ: Variables
 ) -> bool:
     """Return whether pip lists exactly the releases of a set; for where uv is not installed.
 
@@ -383,7 +384,7 @@ def _is_listed(
     return bool(exact)
 
 
-def _index(requirement_set: RequirementSet, environ: Mapping[str, str]) -> Options:
+def _index(requirement_set: RequirementSet, environ: Variables) -> Options:
     try:
         return index_options(requirement_set, environ)
     except UserError as error:
@@ -453,7 +454,7 @@ def platform_name(environment: Environment) -> str:
     return pattern.format(glibc=glibc.replace(".", "_"))
 
 
-def find_uv(environ: Mapping[str, str]) -> str:
+def find_uv(environ: Variables) -> str:
     """Find uv on PATH or as the wheel; raises UnreachableError where neither is."""
     program = find_program("uv", environ)
     if program:

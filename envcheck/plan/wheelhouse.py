@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.process import run_lines
+from envcheck.host.protocol import Variables
 from envcheck.model import Environment, Plan, RequirementSet, UserError, dataclass
 from envcheck.model.codec import CodecError, decode
 from envcheck.plan.candidates import machine_glibc, python_minor
@@ -88,7 +89,7 @@ def read_manifest(folder: str, document: object) -> Wheelhouse:
 def download(
     plan: Plan,
     folder: Path,
-    environ: Mapping[str, str],
+    environ: Variables,
     seconds: float,
     heard: Callable[[str], None],
 ) -> Wheelhouse:
@@ -141,7 +142,7 @@ def _is_own(name: str) -> bool:
 
 
 def _run_pip(
-    made: Environment, folder: Path, environ: Mapping[str, str], heard: Callable[[str], None]
+    made: Environment, folder: Path, environ: Variables, heard: Callable[[str], None]
 ) -> None:
     """Download what is pinned, from the indexes that uv was asked with."""
     _, variables = index_options(RequirementSet(()), environ)
@@ -173,7 +174,7 @@ def _run_pip(
         raise UnreachableError(f"pip did not download all of it: {why[:400] or ended.detail}")
 
 
-def _find_pip(environ: Mapping[str, str]) -> tuple[str, ...]:
+def _find_pip(environ: Variables) -> tuple[str, ...]:
     """Return the pip beside this program, or the one that uv brings."""
     if find_spec("pip"):
         return (sys.executable, "-m", "pip")

@@ -11,7 +11,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Pattern, Tupl
 from envcheck import __version__
 from envcheck.host.local import LocalHost
 from envcheck.host.process import start_thread
-from envcheck.host.protocol import Host
+from envcheck.host.protocol import Host, Variables
 from envcheck.model import (
     NOT_STATED,
     SCHEMA_VERSION,
@@ -180,7 +180,7 @@ COMPUTE_CAPABILITIES = "ENVCHECK_COMPUTE_CAPABILITIES"
 GLIBC = "ENVCHECK_GLIBC"
 
 
-def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
+def apply_overrides(facts: Facts, environment: Variables) -> Facts:
     """Return the facts with every override.
 
     An invalid one makes its fact unknown and is never ignored.
@@ -212,7 +212,7 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
     return facts
 
 
-def _parse_override(environment: Mapping[str, str], name: str, pattern: str) -> Fact[str]:
+def _parse_override(environment: Variables, name: str, pattern: str) -> Fact[str]:
     value = environment[name].strip()
     if not re.match(f"(?:{pattern})$", value):
         return Unknown("unparsable", f"{name}={value[:40]!r} is not a version", (name,))
@@ -263,7 +263,7 @@ class Redactor:
         self._pattern: Pattern[str] = re.compile("|".join(parts))
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> "Redactor":
+    def from_environment(cls, environment: Variables) -> "Redactor":
         """Redact the home and user name of an environment."""
         home = environment.get("HOME") or environment.get("USERPROFILE") or ""
         user = (

@@ -28,7 +28,7 @@ from envcheck.host.limits import (
     run_with_limits,
 )
 from envcheck.host.paths import expand_path, type_path
-from envcheck.host.protocol import Host
+from envcheck.host.protocol import Host, Variables
 from envcheck.host.system import read_available_memory
 from envcheck.model import (
     FAILED,
@@ -267,7 +267,7 @@ class _Attempt:
         return log.value.decode("utf-8", "replace") if log.value is not None else ""
 
 
-def _isolate(environment: Mapping[str, str], private: str) -> Dict[str, str]:
+def _isolate(environment: Variables, private: str) -> Dict[str, str]:
     """Return the variables of an import: as they are, but for the folders that it writes to."""
     made = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
     made.update(dict.fromkeys(load_import_rules().private, private))

@@ -16,7 +16,7 @@ from envcheck.host.paths import (
     resolve_existing,
 )
 from envcheck.host.process import run_concurrently
-from envcheck.host.protocol import Completed, Host
+from envcheck.host.protocol import Completed, Host, Variables
 from envcheck.model import (
     Absent,
     Fact,
@@ -441,7 +441,7 @@ def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
     )
 
 
-def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[str]:
+def parse_nvcc_wrapper(script: str, environment: Variables) -> Optional[str]:
     """Parse the nvcc that a wrapper script starts, with its variables expanded.
 
     Debian's /usr/bin/nvcc (nvidia-cuda-toolkit 11.8.89~11.8.0-5~deb12u1):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode
 from envcheck.render.document import Document, Line, Section
-from envcheck.render.json_contracts import document_text, pick_fields, schema_keys
+from envcheck.render.json_contracts import Json, document_text, pick_fields, schema_keys
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are shown without -v
@@ -148,7 +147,7 @@ def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
     return document_text(document)
 
 
-def _encode_machine(machine: Machine, name: str) -> dict[str, Any]:
+def _encode_machine(machine: Machine, name: str) -> Json:
     report = machine.report
     return {
         "file": name,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from envcheck.explain.judge import (
     Reading,
     find_decisive_event,
@@ -15,7 +13,13 @@ from envcheck.explain.placements import PLACED, list_placements, list_reasons
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.model import NOTE, OTHER_CAUSE, UNDETERMINED, Finding, replace
 from envcheck.render.document import Document, Line, Section, Shown, Way
-from envcheck.render.json_contracts import document_text, encode_findings, pick_fields, schema_keys
+from envcheck.render.json_contracts import (
+    Json,
+    document_text,
+    encode_findings,
+    pick_fields,
+    schema_keys,
+)
 from envcheck.render.report import JointPlan, describe_steps, list_judged, list_rules, show_fix
 from envcheck.rules.catalogue import UNREAD_FACTS, catalogue
 
@@ -261,7 +265,7 @@ def render_explanation(reading: Reading) -> str:
     )
 
 
-def _encode_event(event: Event) -> dict[str, Any]:
+def _encode_event(event: Event) -> Json:
     return {
         **pick_fields(event, "signature", "file", "line", "last_line", "count", "worker", "text"),
         "captures": event.values,

@@ -11,7 +11,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envcheck.actions import AskPerson
 from envcheck.actions.extras import needs_extra
@@ -29,7 +29,13 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.model.text import counted, shorten
 from envcheck.render.document import Block, Check, Document, Line, Section, type_command
 from envcheck.render.html import fill
-from envcheck.render.json_contracts import document_text, pick_fields, remedy_document, schema_keys
+from envcheck.render.json_contracts import (
+    Json,
+    document_text,
+    pick_fields,
+    remedy_document,
+    schema_keys,
+)
 from envcheck.render.report import show_fix
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Fr
 
 def render_fleet_json(rows: list[HostRow], golden: str, changes: Changes | None = None) -> str:
     """Render the rows, schema envcheck/fleet-report/1."""
-    document: dict[str, Any] = {
+    document: Json = {
         **schema_keys("envcheck/fleet-report/1"),
         "verdict": choose_verdict(rows),
         "golden": golden or None,
@@ -73,7 +79,7 @@ def _moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
-def _group_data(group: Group) -> dict[str, Any]:
+def _group_data(group: Group) -> Json:
     return {
         **pick_fields(group, "verdict", "cause", "message", "hosts"),
         "messages": [{"message": text, "hosts": list(hosts)} for text, hosts in group.messages],
@@ -105,7 +111,7 @@ def render_run_json(
     )
 
 
-def host_data(row: HostRow) -> dict[str, Any]:
+def host_data(row: HostRow) -> Json:
     """Return one host's row as plain data."""
     return {
         **pick_fields(row, "host", "verdict", "cause", "message"),

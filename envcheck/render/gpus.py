@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
@@ -16,7 +15,7 @@ from envcheck.model import Absent, Fact, GpuActivity, Known, encode
 from envcheck.model.quoting import quote
 from envcheck.model.text import counted
 from envcheck.render.document import Document, Line, Row, Section, Table
-from envcheck.render.json_contracts import document_text, schema_keys
+from envcheck.render.json_contracts import Json, document_text, schema_keys
 from envcheck.render.text import (
     lay_out,
     list_lines,
@@ -265,7 +264,7 @@ def render_gpus_json(listing: Listing) -> str:
     return document_text(document)
 
 
-def _encode_view(view: GpuView) -> dict[str, Any]:
+def _encode_view(view: GpuView) -> Json:
     activity = encode(view.activity)
     gpu = {name: value for name, value in activity.pop("gpu").items() if name != "processes"}
     processes = [_process(holder) for holder in view.holders]
@@ -277,14 +276,14 @@ def _encode_view(view: GpuView) -> dict[str, Any]:
     }
 
 
-def _process(holder: Holder) -> dict[str, Any]:
+def _process(holder: Holder) -> Json:
     shown = encode(holder)
     for private in ("command_line", "user"):
         shown.pop(private)
     return {**{name: value for name, value in shown.items() if name != "ending"}, **shown["ending"]}
 
 
-def _encode_need(job: Job) -> dict[str, Any]:
+def _encode_need(job: Job) -> Json:
     need = estimate_need(job)
     return {
         "job": encode(job),

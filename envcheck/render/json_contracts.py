@@ -20,12 +20,14 @@ from envcheck.model import (
     replace,
 )
 
+Json = dict[str, Any]  # a JSON object
+
 
 def render_json(
     report: Report,
     snapshot: Snapshot | None,
-    smoke: dict[str, Any] | None = None,
-    project: dict[str, Any] | None = None,
+    smoke: Json | None = None,
+    project: Json | None = None,
 ) -> str:
     """Render a report as one JSON document."""
     return document_text(report_document(report, snapshot, smoke, project))
@@ -34,14 +36,14 @@ def render_json(
 def report_document(
     report: Report,
     snapshot: Snapshot | None,
-    smoke: dict[str, Any] | None = None,
-    project: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    smoke: Json | None = None,
+    project: Json | None = None,
+) -> Json:
     """Return a report's document, schema envcheck/report/1.
 
     The other documents are left out if they are None.
     """
-    document: dict[str, Any] = {
+    document: Json = {
         **schema_keys("envcheck/report/1"),
         **pick_fields(report, "verdict", "goal", "headline"),
         "judged": _judged_document(report),
@@ -57,7 +59,7 @@ def report_document(
     return document
 
 
-def _judged_document(report: Report) -> dict[str, Any]:
+def _judged_document(report: Report) -> Json:
     """Return what the verdict is about, and how to get what is not installed."""
     judged, install = report.judged, report.obtained_by
     python = {"prefix": judged.environment, "chosen_by": judged.chosen_by}
@@ -75,7 +77,7 @@ def render_snapshot(snapshot: Snapshot) -> str:
     return document_text(snapshot_document(snapshot), indent=1)
 
 
-def pick_fields(record: object, *names: str) -> dict[str, Any]:
+def pick_fields(record: object, *names: str) -> Json:
     """Encode some fields of a record, by the names that they have in JSON too."""
     return {name: encode(getattr(record, name)) for name in names}
 
@@ -85,17 +87,17 @@ def schema_keys(schema: str) -> dict[str, str]:
     return {"schema": schema, "tool_version": __version__}
 
 
-def document_text(document: dict[str, Any], indent: int | None = None) -> str:
+def document_text(document: Json, indent: int | None = None) -> str:
     """Write a document as JSON without the reader's home or characters that a terminal acts on."""
     return escaped_in_json(fold_home(json.dumps(document, ensure_ascii=False, indent=indent)))
 
 
-def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+def snapshot_document(snapshot: Snapshot) -> Json:
     """Return a snapshot's JSON document."""
     return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
 
 
-def encode_findings(report: Report) -> dict[str, Any]:
+def encode_findings(report: Report) -> Json:
     """Return each finding with the steps that resolve it, and all steps."""
     findings = [
         {**finding_document(item, report.system), "resolved_by": list(report.steps_for(item))}
@@ -103,22 +105,22 @@ def encode_findings(report: Report) -> dict[str, Any]:
     ]
     steps = [step_document(step, report.system) for step in report.steps]
     resolves = list(dict.fromkeys(name for step in report.steps for name in step.resolves))
-    plan: dict[str, Any] = {"steps": steps, "resolves": resolves}
+    plan: Json = {"steps": steps, "resolves": resolves}
     if report.fix_command:
         plan["command"] = ["envcheck", *report.fix_command]
     return {"findings": findings, "plan": plan}
 
 
-def finding_document(finding: Finding, system: str) -> dict[str, Any]:
+def finding_document(finding: Finding, system: str) -> Json:
     """Return a finding with its remedy as it is typed on a system."""
-    document: dict[str, Any] = encode(replace(finding, fix=None, cure=None))
+    document: Json = encode(replace(finding, fix=None, cure=None))
     for name in ("cure", "about", "stops"):
         del document[name]
     document["fix"] = remedy_document(finding.fix, system) if finding.fix else None
     return document
 
 
-def remedy_document(remedy: Remedy, system: str) -> dict[str, Any]:
+def remedy_document(remedy: Remedy, system: str) -> Json:
     """Return a remedy as it is typed on a system."""
     ways = [
         {"summary": way.summary, "commands": _encode_commands(way.actions, system)}
@@ -131,7 +133,7 @@ def remedy_document(remedy: Remedy, system: str) -> dict[str, Any]:
     }
 
 
-def _encode_commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
+def _encode_commands(actions: tuple[Action, ...], system: str) -> list[Json]:
     return [
         {
             "argv": list(typed_words(item, system)),
@@ -142,7 +144,7 @@ def _encode_commands(actions: tuple[Action, ...], system: str) -> list[dict[str,
     ]
 
 
-def step_document(step: Step, system: str) -> dict[str, Any]:
+def step_document(step: Step, system: str) -> Json:
     """Return a step as typed on a system, with its check and undo, or why neither."""
     check, undo = step.checked(system), step.action.undo(system)
     return {

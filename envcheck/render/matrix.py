@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from envcheck.actions import type_here
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
-from envcheck.render.json_contracts import document_text, pick_fields, schema_keys
+from envcheck.render.json_contracts import Json, document_text, pick_fields, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
 from envcheck.rules.newest_release import NewestRelease
 
@@ -71,7 +71,7 @@ def _render_json(
     return document_text(document)
 
 
-def _encode_answer(item: Answer) -> dict[str, Any]:
+def _encode_answer(item: Answer) -> Json:
     fit = {"fit": item.fit, "why": list(item.why), "problems": encode(item.problems)}
     variants = [_encode_build(build) for build in item.index_builds]
     builds = [_encode_extra_build(build) for build in item.extra_builds]
@@ -84,7 +84,7 @@ _OF_EXTRA_BUILD = (
 )  # fmt: skip
 
 
-def _encode_extra_build(item: Answer) -> dict[str, Any]:
+def _encode_extra_build(item: Answer) -> Json:
     return {
         "requirement": item.requirement,
         **pick_fields(item.release, *_OF_EXTRA_BUILD),
@@ -92,7 +92,7 @@ def _encode_extra_build(item: Answer) -> dict[str, Any]:
     }
 
 
-def _encode_build(build: FrameworkRelease) -> dict[str, Any]:
+def _encode_build(build: FrameworkRelease) -> Json:
     return {
         "cuda": build.cuda,
         "index_url": build.index,

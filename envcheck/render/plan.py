@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from envcheck.actions import (
     HEADING,
@@ -59,6 +58,7 @@ from envcheck.plan.uv_project import only_environment, render_uv
 from envcheck.render.document import Block, Command, Document, Line, Section, Shown, type_command
 from envcheck.render.document import Step as ShownStep
 from envcheck.render.json_contracts import (
+    Json,
     document_text,
     finding_document,
     report_document,
@@ -670,7 +670,7 @@ def _write_command(plan: Plan, step: Step) -> list[str]:
 SCHEMA = "envcheck/plan/1"
 
 
-def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
+def plan_document(plan: Plan, verdict: str) -> Json:
     """Return a plan's JSON document, schema envcheck/plan/1."""
     return {
         **schema_keys(SCHEMA),
@@ -682,7 +682,7 @@ def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
     }
 
 
-def _release_document(release: PlannedRelease, system: str) -> dict[str, Any]:
+def _release_document(release: PlannedRelease, system: str) -> Json:
     told = {"warnings": release.warnings, "doubts": release.doubts}
     findings = {
         name: [finding_document(item, system) for item in found] for name, found in told.items()
@@ -698,7 +698,7 @@ def render_plan_json(plan: Plan, verdict: str) -> str:
 INSTALL_SCHEMA = "envcheck/install/1"
 
 
-def render_install_json(result: Outcome, plan: dict[str, Any] | None) -> str:
+def render_install_json(result: Outcome, plan: Json | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
     told = {**schema_keys(INSTALL_SCHEMA), **encode(result), "plan": plan}
     return document_text(told)

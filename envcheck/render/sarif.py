@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
 from urllib.parse import quote
 
 from envcheck import __version__
 from envcheck.model import UNDETERMINED, Evidence, inert
 from envcheck.render.document import Document, Rule, Shown, Way
+from envcheck.render.json_contracts import Json
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -47,7 +47,7 @@ def render_sarif(document: Document) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
-def _encode_rule(rule: Rule) -> dict[str, Any]:
+def _encode_rule(rule: Rule) -> Json:
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.headline},
@@ -56,8 +56,8 @@ def _encode_rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _encode_result(finding: Shown, index: int, judged: str) -> dict[str, Any]:
-    properties: dict[str, Any] = {
+def _encode_result(finding: Shown, index: int, judged: str) -> Json:
+    properties: Json = {
         "primary": finding.is_primary,
         "verdict": finding.verdict,
         "severity": finding.severity,
@@ -95,7 +95,7 @@ def _list_commands(way: Way) -> list[str]:
     return [command.line for command in way.commands]
 
 
-def _place_result(finding: Shown, judged: str) -> dict[str, Any]:
+def _place_result(finding: Shown, judged: str) -> Json:
     """Put a result where a repository has it.
 
     A line of the judged file first; what a machine showed is related.
@@ -118,8 +118,8 @@ def _place_result(finding: Shown, judged: str) -> dict[str, Any]:
     }
 
 
-def _encode_location(item: Evidence) -> dict[str, Any]:
-    location: dict[str, Any] = {
+def _encode_location(item: Evidence) -> Json:
+    location: Json = {
         "logicalLocations": [{"fullyQualifiedName": item.fact, "kind": "member"}],
         "message": {"text": inert(item.shown)},
     }
@@ -131,7 +131,7 @@ def _encode_location(item: Evidence) -> dict[str, Any]:
     return location
 
 
-def _encode_file(path: str) -> dict[str, Any]:
+def _encode_file(path: str) -> Json:
     name, _, line = path.rpartition(":")
     numbered = name and line.isdigit() and int(line) > 0
     uri = quote(name if numbered else path, safe="/~")
@@ -139,7 +139,7 @@ def _encode_file(path: str) -> dict[str, Any]:
         artifact = {"uri": f"file://{uri}"}
     else:
         artifact = {"uri": uri, "uriBaseId": "%SRCROOT%"}
-    place: dict[str, Any] = {"artifactLocation": artifact}
+    place: Json = {"artifactLocation": artifact}
     if numbered:
         place["region"] = {"startLine": int(line)}
     return place

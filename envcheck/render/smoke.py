@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from envcheck.model import (
     COMPATIBLE,
@@ -16,7 +15,13 @@ from envcheck.model import (
     replace,
 )
 from envcheck.render.document import Check, Document, Line, Section, Table
-from envcheck.render.json_contracts import document_text, finding_document, pick_fields, schema_keys
+from envcheck.render.json_contracts import (
+    Json,
+    document_text,
+    finding_document,
+    pick_fields,
+    schema_keys,
+)
 from envcheck.render.report import JointPlan, list_judged, list_rules, show_finding
 from envcheck.smoke.devices import CPU, Device
 from envcheck.smoke.events import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
@@ -30,7 +35,7 @@ def render_smoke_json(session: Session) -> str:
     return document_text(smoke_document(session))
 
 
-def smoke_document(session: Session) -> dict[str, Any]:
+def smoke_document(session: Session) -> Json:
     """Return a session's JSON document."""
     return {
         **schema_keys("envcheck/smoke/1"),
@@ -45,7 +50,7 @@ def smoke_document(session: Session) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run) -> Json:
     device = run.job.device
     return {
         "framework": run.job.subject.name,

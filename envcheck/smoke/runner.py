@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from envcheck.host.documents import parse_object
 from envcheck.host.files import read_as_fact, read_file
@@ -19,6 +19,7 @@ from envcheck.host.limits import (
     run_with_limits,
 )
 from envcheck.host.process import kill_running_programs
+from envcheck.host.protocol import Variables
 from envcheck.host.system import has_avx, read_available_memory
 from envcheck.model import dataclass, replace
 from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, all_together
@@ -214,7 +215,7 @@ class Task:
     python: str
     level: str
     folder: str
-    environment: Mapping[str, str]
+    environment: Variables
     limits: Limits
     paths: tuple[str, ...] = ()  # folders to import from that an isolated Python leaves out
     explain: Explain | None = None  # names the finding a log points to
