@@ -285,7 +285,7 @@ def _print(
     rows: list[HostRow], golden: str, changes: Changes | None, printing: common.Printing
 ) -> None:
     if printing.form == "drain":
-        click.echo(render_drain(rows))
+        click.echo(render_drain(rows), nl=False)
     elif printing.form == "csv":
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(render_fleet_csv(rows).encode(encoding, "replace").decode(encoding))

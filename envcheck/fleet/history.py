@@ -78,8 +78,10 @@ def list_undetermined(path: Path) -> set[str]:
     if not path.exists():
         return set()
     with _opened(path, "BEGIN") as base:
+        latest = "SELECT question FROM reports ORDER BY at DESC LIMIT 1"
         select = "SELECT host FROM spells WHERE last IS NULL AND finding = '' AND verdict = ?"
-        return {host for (host,) in base.execute(select, (UNDETERMINED,))}
+        found = base.execute(f"{select} AND question = ({latest})", (UNDETERMINED,))
+        return {host for (host,) in found}
 
 
 def store_report(
@@ -93,8 +95,9 @@ def store_report(
         if upto is not None:
             changes = _compare(base, set(current), question, min(upto, now - 1))
         base.execute("INSERT INTO reports VALUES (?, ?)", (question, now))
-        base.execute("DELETE FROM spells WHERE last < ?", (now - _DAYS * 86400,))
         base.execute("DELETE FROM reports WHERE at < ?", (now - _DAYS * 86400,))
+        base.execute("DELETE FROM spells WHERE last < ?", (now - _DAYS * 86400,))
+        base.execute("DELETE FROM spells WHERE question NOT IN (SELECT question FROM reports)")
         begun = [current[_plain(row.host), row.cause, row.verdict] for row in rows]
         dated = [replace(row, since=at if at < now else 0) for row, at in zip(rows, begun)]
     return dated, changes

@@ -7,6 +7,8 @@ its end; the cluster deletes the Jobs of a run that was killed.
 from __future__ import annotations
 
 import base64
+import json
+import re
 import secrets
 import time
 from collections import deque
@@ -29,6 +31,7 @@ from envcheck.fleet.results import (
     find_answer,
     get_saved_name,
 )
+from envcheck.host.data_files import read_packaged
 from envcheck.host.documents import parse_object
 from envcheck.model import Snapshot
 
@@ -38,7 +41,6 @@ _PAUSE = 1.0  # seconds between lists of the pods
 _START_SECONDS = 300  # for a pod to start: its image may have to be pulled
 _CALL_SECONDS = 30  # for one answer of the API server
 _GONE = 404
-_KEPT_SECONDS = 600  # for which the cluster keeps a Job of a run that was killed
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 _MAX_CONFIG_MAP = 1 << 20
 # Why a container waits that will never start; ErrImagePull may pass.
@@ -56,85 +58,36 @@ def make_manifest(request: FleetRequest) -> dict[str, Any]:
 
     The Job of a run is not suspended, names a node, and mounts the collector's ConfigMap.
     """
-    job = _make_job(request, "run", "0", "NODE")
-    job["spec"]["suspend"] = True
-    space = {"name": _NAME, "namespace": request.namespace}
-    granted: dict[str, list[dict[str, Any]]] = {
-        "Role": [
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "delete"]},
-            {
-                "apiGroups": ["batch"],
-                "resources": ["jobs"],
-                "verbs": ["create", "deletecollection"],
-            },
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-            {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-        ],
-        "ClusterRole": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}],
-    }
-    items: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": space}
-    ]
-    for kind, rules in granted.items():
-        about = space if kind == "Role" else {"name": _NAME}
-        api = "rbac.authorization.k8s.io"
-        head = {"apiVersion": f"{api}/v1", "metadata": about}
-        role = {"apiGroup": api, "kind": kind, "name": _NAME}
-        whom = [{"kind": "ServiceAccount", **space}]
-        items += [
-            {**head, "kind": kind, "rules": rules},
-            {**head, "kind": f"{kind}Binding", "roleRef": role, "subjects": whom},
-        ]
-    return {"apiVersion": "v1", "kind": "List", "items": [*items, job]}
+    return _fill_manifest(request, "run", "0", "NODE")
 
 
-def _make_job(request: FleetRequest, run: str, place: str, node: str) -> dict[str, Any]:
-    """Make the Job of a node: it waits for that node alone, and runs there despite any taint."""
-    labels = {"app.kubernetes.io/name": _NAME, _RUN: run, _PLACE: place}
-    container: dict[str, Any] = {
-        "name": "collector",
-        "image": request.image,
-        "command": ["/bin/sh", "/envcheck/collector", *request.collector_arguments],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-        "volumeMounts": [{"name": "collector", "mountPath": "/envcheck", "readOnly": True}],
+def _fill_manifest(request: FleetRequest, run: str, place: str, node: str) -> dict[str, Any]:
+    """Fill in manifest.json; its Job waits for one node, and runs there despite any taint."""
+    values = {
+        "NAMESPACE": request.namespace,
+        "IMAGE": request.image,
+        "COMMAND": ["/bin/sh", "/envcheck/collector", *request.collector_arguments],
+        "SECONDS": _START_SECONDS + request.host_seconds,
+        "JOB": f"{_NAME}-{run}-{place}",
+        "COLLECTOR": f"{_NAME}-{run}",
+        "RUN": run,
+        "PLACE": place,
+        "NODE": node,
     }
-    if request.gpus:
-        container["resources"]["limits"] = {"nvidia.com/gpu": str(request.gpus)}
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    here = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    pod: dict[str, Any] = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "affinity": {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": here},
-        },
-        "tolerations": [{"operator": "Exists"}],
-        "containers": [container],
-        "volumes": [{"name": "collector", "configMap": {"name": f"{_NAME}-{run}"}}],
-    }
+    text = read_packaged("fleet", "manifest.json").decode("utf-8")
+    filled = re.sub(r'"\$([A-Z]+)"', lambda name: json.dumps(values[name[1]]), text)
+    manifest: dict[str, Any] = json.loads(filled)
+    pod = manifest["items"][-1]["spec"]["template"]["spec"]
     if request.runtime_class:
         pod["runtimeClassName"] = request.runtime_class
-        # without a GPU of its own it may look at all of the node
-        variables = {
-            "NVIDIA_VISIBLE_DEVICES": "all",
-            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-        }
-        if not request.gpus:
-            container["env"] = [{"name": key, "value": value} for key, value in variables.items()]
-    spec = {
-        "backoffLimit": 0,
-        "activeDeadlineSeconds": _START_SECONDS + request.host_seconds,
-        "ttlSecondsAfterFinished": _KEPT_SECONDS,
-        "template": {"metadata": {"labels": labels}, "spec": pod},
-    }
-    about = {
-        "name": f"{_NAME}-{run}-{place}",
-        "namespace": request.namespace,
-        "labels": labels,
-    }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
+    if request.gpus:
+        pod["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": str(request.gpus)}
+    elif request.runtime_class:  # without a GPU of its own it may look at all of the node
+        pod["containers"][0]["env"] = [
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+        ]
+    return manifest
 
 
 def run_kubernetes(request: FleetRequest, listener: FleetListener) -> None:
@@ -224,7 +177,8 @@ class _Run:
 
     def _ask(self, place: str, node: str) -> Failure | None:
         try:
-            job = _make_job(self._request, self._run, place, node)
+            job = _fill_manifest(self._request, self._run, place, node)["items"][-1]
+            del job["spec"]["suspend"]
             self._batch.create_namespaced_job(body=job, **self._here)
         except self._refusal as error:  # a quota, a policy
             return Failure(DENIED, f"Kubernetes refuses its Job: {_describe(error)}")
@@ -294,18 +248,18 @@ class _Run:
 
     def _clean(self, listener: FleetListener) -> None:
         """Delete what the run made, whatever of it is there."""
+        jobs = {"label_selector": self._mine, "propagation_policy": "Background"}
+        self._delete(listener, self._batch.delete_collection_namespaced_job, jobs)
+        config_map = {"name": f"{_NAME}-{self._run}"}
+        self._delete(listener, self._core.delete_namespaced_config_map, config_map)
+
+    def _delete(self, listener: FleetListener, delete: Any, what: dict[str, str]) -> None:
         try:
-            self._batch.delete_collection_namespaced_job(
-                label_selector=self._mine, propagation_policy="Background", **self._here
-            )
-            self._core.delete_namespaced_config_map(f"{_NAME}-{self._run}", **self._here)
-        except Exception as error:  # noqa: BLE001 - whatever ended the run is told first
+            delete(**what, **self._here)
+        except Exception as error:  # noqa: BLE001 - what ended the run is raised, not this
             if getattr(error, "status", 0) != _GONE:
-                space = self._request.namespace
-                listener.on_warning(
-                    f"not all is deleted ({error}):"
-                    f" kubectl -n {space} delete job,configmap -l {self._mine}"
-                )
+                left = f"kubectl -n {self._request.namespace} delete job,configmap"
+                listener.on_warning(f"not all is deleted ({error}): {left} -l {self._mine}")
 
 
 def _describe(error: Any) -> str:

@@ -393,8 +393,19 @@ _CONFIGURED = "on the host, once, after installing nvidia-container-toolkit"
 _START_PURPOSE = "start the container with the GPUs; replace IMAGE with your image"
 _POD = (
     "Request a GPU in the pod (resources: limits: nvidia.com/gpu:"
-    " 1), on a cluster with NVIDIA's device plugin."
+    " 1), on a cluster with NVIDIA's device plugin, and runtimeClassName: nvidia where NVIDIA's"
+    " runtime is not the default."
 )
+# https://github.com/NVIDIA/k8s-device-plugin: it writes what it assigns into that variable.
+_POD_WITHOUT_RUNTIME = (
+    "Set runtimeClassName: nvidia in the pod: the device plugin assigned it a GPU"
+    " (NVIDIA_VISIBLE_DEVICES), and another runtime than NVIDIA's started it."
+)
+_POD_WITHOUT_LIBRARY = (
+    "Set runtimeClassName: nvidia in the pod, and NVIDIA_DRIVER_CAPABILITIES=compute,utility in its"
+    " environment."
+)
+_UNASSIGNED = ("", "all", "none", "void")  # not of a device plugin
 _START_ANY = (
     "Start the container with the GPUs (Docker: --gpus all, as follows; Apptainer: --nv;"
     " Podman: --device nvidia.com/gpu=all; Kubernetes: a limit of nvidia.com/gpu)."
@@ -417,14 +428,20 @@ _VISIBLE = (
 @writes(PassGpusToContainer)
 def pass_gpus_to_container(situation: Situation, fix: PassGpusToContainer) -> Remedy:
     """Pass the GPUs through to this kind of container."""
+    if fix.lacks_library and situation.facts.host.container.value == "kubernetes":
+        return Remedy(_POD_WITHOUT_LIBRARY)
     return start_container_with_gpus(situation, _COMPUTE if fix.lacks_library else "")
 
 
 def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy:
     """Start a container with the GPUs, by what runs it."""
     kind = situation.facts.host.container.value or ""
-    starts = {"": _START_ANY, "kubernetes": _POD}
-    return Remedy(summary or starts.get(kind, _START), _CONTAINERS.get(kind, _DOCKER))
+    if kind == "kubernetes":
+        variables = dict(situation.facts.host.environment.value or {})
+        assigned = variables.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _UNASSIGNED
+        return Remedy(_POD_WITHOUT_RUNTIME if assigned else _POD)
+    start = _START if kind else _START_ANY
+    return Remedy(summary or start, _CONTAINERS.get(kind, _DOCKER))
 
 
 def visible_container() -> str:
@@ -508,5 +525,4 @@ _CONTAINERS: dict[str, tuple[Action, ...]] = {
             undo=("unset", "CONTAINER", "nvidia.runtime"),
         ),
     ),
-    "kubernetes": (),
 }

@@ -25,7 +25,7 @@ from envcheck.fleet.report import (
 )
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
+from envcheck.model import COMPATIBLE, ENVIRONMENT, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.model.text import counted, shorten
 from envcheck.render.document import Block, Check, Document, Line, Section, type_command
 from envcheck.render.html import fill
@@ -165,15 +165,22 @@ _REASON = 100  # characters
 
 
 def render_drain(rows: list[HostRow]) -> str:
-    """Render a command of Slurm for each incompatible host; one that is undetermined stays."""
+    """Render a command of Slurm for each host that is broken itself.
+
+    A host that is undetermined stays, and so does one where an environment alone is at fault.
+    """
     lines = []
     for row in rows:
+        scopes = {action.scope for action in row.fix.actions} if row.fix else set()
+        if row.verdict != INCOMPATIBLE or scopes == {ENVIRONMENT}:
+            continue
         reason = " ".join(inert(f"envcheck: {row.cause}: {row.message}").split())[:_REASON]
-        command = f"scontrol update NodeName={row.host} State=DRAIN Reason={shlex.quote(reason)}"
-        if row.verdict == INCOMPATIBLE:
-            is_node = _NODE.fullmatch(row.host)
-            lines.append(command if is_node else f"# no name of a node: {row.host!a}")
-    return "\n".join(lines)
+        if _NODE.fullmatch(row.host):
+            words = f"NodeName={row.host} State=DRAIN Reason={shlex.quote(reason)}"
+            lines.append(f"scontrol update {words}\n")
+        else:
+            lines.append(f"# no name of a node: {row.host!a}\n")
+    return "".join(lines)
 
 
 _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}
@@ -265,11 +272,8 @@ def _describe_group(group: Group, rows: list[HostRow]) -> Section:
     """Describe a group by its messages, or by its hosts' where rows are given."""
     count = counted(len(group.hosts), "host")
     if group.since:
-        count += (
-            f", since {_moment(group.since)}"
-            if len(group.hosts) == 1
-            else (f", the first since {_moment(group.since)}")
-        )
+        whose = ", since" if len(group.hosts) == 1 else ", the first since"
+        count = f"{count}{whose} {_moment(group.since)}"
     title = Line(f"{group.cause or 'works'}: {count}", f"{group.verdict.upper()}  ", group.verdict)
     members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)]
     return Section(tuple(_list_hosts(members) if rows else _list_messages(group)), title)

@@ -171,6 +171,15 @@ def test_a_missing_right_is_a_sentence(right: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("kubernetes")
+def test_what_cannot_be_deleted_is_named(tmp_path: Path) -> None:
+    cluster = cluster_of(a="read")
+    cluster.refused = "jobs deletecollection"
+    done, found = run(cluster, tmp_path)
+    assert (done.returncode, found["a"][0], cluster.config_maps) == (0, "read", {})
+    assert "kubectl -n gpu delete job,configmap -l envcheck/run=" in done.stderr
+
+
+@pytest.mark.needs("kubernetes")
 def test_no_cluster_is_a_sentence(tmp_path: Path) -> None:
     nothing = {"KUBECONFIG": str(tmp_path / "nowhere"), "HOME": str(tmp_path)}
     done = fleet("run", *ASKED, cwd=tmp_path, env=nothing)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.actions import UninstallPackages
 from envcheck.fleet.history import (
     Changes,
     HistoryError,
@@ -32,7 +33,7 @@ from envcheck.fleet.results import (
     write_result,
 )
 from envcheck.matrix import load_matrix
-from envcheck.model import UserError
+from envcheck.model import Remedy, UserError, replace
 from envcheck.render.fleet import describe_fleet, render_drain
 from envcheck.render.text import print_document
 from envcheck.rules import Target
@@ -142,6 +143,7 @@ def test_a_clock_that_goes_back_keeps_the_order(tmp_path: Path) -> None:
 
 def test_what_is_older_than_it_is_kept_for_goes(tmp_path: Path) -> None:
     file = tmp_path / HISTORY
+    store_report(file, [row("a", "v")], "another question", DAY)
     for day in (1, 2, 500):
         store(file, day, row("a", "x" if day == 1 else ""), row("b", "z"))
     base = sqlite3.connect(file)
@@ -231,6 +233,7 @@ def test_a_host_that_died_overnight_does_not_simply_work(tmp_path: Path) -> None
 
 
 def test_slurm_drains_what_is_incompatible_and_never_what_is_undetermined() -> None:
+    of_environment = Remedy("Install torch.", (UninstallPackages(("torch",), "/usr/bin/python3"),))
     hostile = row("gpu[1-9]", "x"), row("ALL", "x"), row("a;reboot", "x"), row("b\n", "x")
     lines = render_drain(
         [
@@ -238,6 +241,7 @@ def test_slurm_drains_what_is_incompatible_and_never_what_is_undetermined() -> N
             *hostile,
             row("gpu2", "unreachable", "undetermined"),
             row("gpu3"),
+            replace(row("gpu4", "framework-cpu-build"), fix=of_environment),
         ]
     ).splitlines()
     words = shlex.split(lines[0])
@@ -271,9 +275,10 @@ def test_the_command_compares_with_yesterday(tmp_path: Path) -> None:
         == count_parts(judge_folder(tmp_path / "out", load_matrix(), Target()))["drivers"]
     )
     assert sum(found["gpus"].values()) > 0
+    assert fleet(*question, "--format", "drain", cwd=tmp_path).stdout == "", "another torch helps"
+    write_result(tmp_path / "out", HostResult("gpu009", snapshot_of("no-driver")))
     drain = fleet(*question, "--format", "drain", cwd=tmp_path).stdout.splitlines()
-    assert len(drain) == 1
-    assert shlex.split(drain[0])[2] == "NodeName=gpu003"
+    assert [shlex.split(line)[2] for line in drain] == ["NodeName=gpu009"]
     page = fleet(*question, "--html", "page.html", "-q", cwd=tmp_path)
     assert page.returncode == 1
     assert "cleared: driver-missing on gpu001" in (tmp_path / "page.html").read_text("utf-8")

@@ -196,12 +196,28 @@ def test_the_fix_fits_the_kind_of_container(kind: str, program: str) -> None:
     assert {command.scope for command in fix.actions} == {"system"}
 
 
-def test_a_pod_asks_its_cluster() -> None:
-    fix = only(
-        ID, context(gpu(), driver=EMPTY, host={"container": known("kubernetes")}, builds=(TORCH,))
-    ).fix
+@pytest.mark.parametrize(
+    ("visible", "has_devices", "words"),
+    [
+        (None, False, "resources: limits: nvidia.com/gpu: 1"),
+        ("all", False, "resources: limits: nvidia.com/gpu: 1"),  # of an image
+        (
+            "GPU-8a6e5bb2-0000-0000-0000-000000000000",
+            False,
+            "runtimeClassName: nvidia in the pod: ",
+        ),
+        ("/var/run/nvidia-container-devices", False, "runtimeClassName: nvidia in the pod: "),
+        ("GPU-8a6e5bb2-0000-0000-0000-000000000000", True, "NVIDIA_DRIVER_CAPABILITIES=compute"),
+    ],
+)
+def test_a_pod_is_told_what_it_lacks(visible: str | None, has_devices: bool, words: str) -> None:
+    given = {} if visible is None else {"environment": known({"NVIDIA_VISIBLE_DEVICES": visible})}
+    reached = driver(libcuda_path=NONE, cuda_init_result=NONE) if has_devices else EMPTY
+    pod = {"container": known("kubernetes"), **given}
+    fix = only(ID, context(gpu(), driver=reached, host=pod, builds=(TORCH,))).fix
     assert fix is not None
-    assert "nvidia.com/gpu" in fix.summary
+    assert words in fix.summary
+    assert fix.actions == (), "nothing is typed inside a pod"
 
 
 def failing(code: int = 999, **more: Any) -> Any:
