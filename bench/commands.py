@@ -52,6 +52,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "run": ("--", "{python}", "-c", "print(1)"),
     "plan": ("torch",),
     "install": ("jax", "--dry-run"),
+    "onboard": ("--for", "jax", "--dry-run"),
     "fix": ("--env", "{files}/venv", "--dry-run"),
     "check": ("--dockerfile", "{files}/Dockerfile"),
     "fleet report": ("{files}/machines",),
@@ -138,6 +139,11 @@ VALUES: dict[str, tuple[str, ...]] = {
     "--with": ("torchvision",),
     "install --with": ("keras",),
     "install --from": ("{files}/wheels",),
+    "onboard --config": ("{files}/onboard.toml",),
+    "onboard --for": ("torch>=2.4", "jax"),
+    "onboard --golden": ("golden.json",),
+    "onboard --lock": ("{files}/pylock.toml",),
+    "onboard --python": ("3.11",),
     "install --lock": ("{files}/pylock.toml",),
     "install --python": ("3.11",),
     "matrix query --python": ("3.11",),
@@ -150,6 +156,7 @@ ALONE = {
     *(f"install --{name}" for name in ("rollback", "resume", "remove-kept")),
     *(f"check --{name}" for name in ("python", "env", "snapshot")),
     "fix --python",
+    "onboard --lock",
     *(f"plan --{name}" for name in ("containers", "for", "os")),
     *(
         f"install --{name}"
@@ -175,6 +182,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         ("--config", "{files}/pyproject.toml"),
     ),
     "fix --python": ("--dry-run",),
+    "onboard --lock": ("--dry-run",),
     "plan --containers": ("driver", "--os", "debian 12", "--gpu", "A100"),
     "plan --for": ("driver", "--os", "debian 12", "--gpu", "A100"),
     **dict.fromkeys(
@@ -224,7 +232,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 REFUSALS = (
     r"Missing argument",
     (
-        r"[Nn]ame (the command to run|what to (install|plan)|the inventory|where the Jobs run|the environment with --env|at"
+        r"[Nn]ame (the command to run|what (to (install|plan)|must work here)|the inventory|where the Jobs run|the environment with --env|at"
         r" least one condition)"
     ),
     r"--extra and --group are of a project: name its folder",
@@ -349,6 +357,7 @@ def make_files(folder: Path, base: str) -> None:
             '[project]\nname = "x"\nversion = "1"\n\n[tool.envcheck]\nrequires = ["torch>=2.4"]\n'
         ),
         "inventory.ini": "localhost ansible_connection=local\n",
+        "onboard.toml": 'for = ["jax"]\nexpect = "cpu"\n',
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,10 @@ from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError, option
 from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
 from envcheck.model import INCOMPATIBLE, Report
 from envcheck.rules import Context, Target
+
+if TYPE_CHECKING:
+    from envcheck.proof.smoke import SmokeRequest
+    from envcheck.smoke.session import Session
 
 EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
 
@@ -64,23 +68,37 @@ def doctor(
     tested, failed = None, False
     if smoke:
         # with what it needs 20 ms, and few ask for it
-        from envcheck.cli.smoke import SmokeProgress, run_here
-        from envcheck.proof.causes import merge_session
         from envcheck.proof.smoke import SmokeRequest
         from envcheck.render.smoke import smoke_document
 
-        expect = asked["expect"]
-        wanted = SmokeRequest(asked["python"], asked["env"], expect=expect)
-        target = Target(expect, asked["requirements"])
-        context = Context(found.snapshot.facts, api.load_matrix(asked["matrix"]), target)
-        session = run_here(wanted, SmokeProgress(quiet=printing.quiet), context)
-        report, tested = merge_session(report, session), smoke_document(session)
+        wanted = SmokeRequest(asked["python"], asked["env"], expect=asked["expect"])
+        named = asked["requirements"], asked["matrix"]
+        report, session = compute(found, wanted, *named, quiet=printing.quiet)
+        tested = smoke_document(session)
         failed = tested["verdict"] == INCOMPATIBLE
     print_report(report, found.snapshot, printing, ReportSubject(no_snapshot, smoke=tested))
     if new_baseline:
         _write_baseline(report, new_baseline)
         return 0
     return STEP_FAILED if failed else OF_VERDICT[report.verdict]
+
+
+def compute(
+    found: api.DoctorResult,
+    wanted: SmokeRequest,
+    requirements: tuple[str, ...],
+    matrix: str | None,
+    *,
+    quiet: bool,
+) -> tuple[Report, Session]:
+    """Compute on each device of a machine that was judged; return what both say, and the test."""
+    from envcheck.cli.smoke import SmokeProgress, run_here
+    from envcheck.proof.causes import merge_session
+
+    target = Target(wanted.expect, requirements)
+    context = Context(found.snapshot.facts, api.load_matrix(matrix), target)
+    session = run_here(wanted, SmokeProgress(quiet=quiet), context)
+    return merge_session(found.report, session), session
 
 
 def _split_ids(only: str) -> tuple[str, ...]:

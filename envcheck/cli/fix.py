@@ -36,15 +36,16 @@ from envcheck.model import (
 )
 from envcheck.render.plan import describe_fix
 from envcheck.render.report import describe_report
+from envcheck.render.text import print_document
 
 
 def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     """Fix an environment cause by cause, and print the doctor's verdict on the result."""
 
     def take(fix: Fix, transaction: Transaction) -> Outcome:
-        if output.is_text or not (output.agreed or output.dry_run):
-            remaining = remaining_steps(fix.diagnosis.report)
-            output.show(describe_fix(transaction.plan, remaining, verbose=output.verbose))
+        remaining = remaining_steps(fix.diagnosis.report)
+        document = describe_fix(transaction.plan, remaining, verbose=output.verbose)
+        output.show_before_asking(document)
         return carry_out(transaction, f"Fix {transaction.place.folder}?", output, "fixed")
 
     fix, outcome = fix_environment(doctor, asked, InstallProgress(0, quiet=output.quiet), take)
@@ -56,7 +57,10 @@ def run_fix(doctor: Doctor, asked: FixRequest, output: OutputOptions) -> int:
     else:
         if outcome.outcome == UNCHANGED:
             click.echo(_describe_unchanged(fix))
-        output.show(describe_report(report, snapshot, verbose=output.verbose, quiet=output.quiet))
+        print_document(
+            describe_report(report, snapshot, verbose=output.verbose, quiet=output.quiet),
+            color=output.printing.color,
+        )
     if outcome.outcome in (RESTORED, UNSETTLED):
         return common.STEP_FAILED
     return 0 if outcome.outcome == PLANNED else common.OF_VERDICT[report.verdict]

@@ -28,6 +28,7 @@ TASKS = {
     },
     "Plan and install": {
         "plan": ("plan", "Print the commands that install a framework here."),
+        "onboard": ("onboard", "Bring a machine to a passed smoke test, step by step."),
         "install": ("install", "Run the plan and verify it, or restore what was there."),
         "fix": ("fix", "Do what the doctor proposes, verified or undone."),
     },

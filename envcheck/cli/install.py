@@ -20,6 +20,7 @@ from envcheck.cli.installation import (
     activation_line,
     carry_out,
     confirm,
+    driver_consents,
     expand_home,
     output_options,
     report_unsettled,
@@ -53,6 +54,7 @@ from envcheck.model import (
     UNSETTLED,
     Outcome,
     Plan,
+    dataclass,
     replace,
 )
 from envcheck.model.text import shorten
@@ -75,10 +77,29 @@ def _default_folder(installer: str) -> str:
     return found or default
 
 
+@dataclass
+class Installation:
+    """What came of an installation: the plan (None: nothing was planned), and the exit code."""
+
+    outcome: Outcome
+    plan: Plan | None = None
+    code: int = 0
+    words: str = ""  # that say the outcome
+
+
 def run_installation(
     asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool
 ) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
+    made = change_environment(asked, output, matrix, smoke=smoke)
+    _print_end(made.outcome, output, made.words, made.plan)
+    return made.code
+
+
+def change_environment(
+    asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool
+) -> Installation:
+    """Plan an installation, show it, have it agreed to, and run it."""
     is_named = bool(asked.folder)
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
@@ -99,20 +120,15 @@ def run_installation(
     if planned.is_satisfied:
         labels = " and ".join(there.label for there in planned.kept)
         words = f"{folder} already holds {labels}, which works: nothing was changed."
-        return _print_end(
-            Outcome(UNCHANGED, folder, why=f"{labels} is already installed, and works"),
-            output,
-            words,
-        )
-    # with JSON, the question is about what is on stderr
-    if output.is_text or not (output.agreed or output.dry_run):
-        output.show(describe_plan(plan, verbose=output.verbose, run_for_you=True))
+        outcome = Outcome(UNCHANGED, folder, why=f"{labels} is already installed, and works")
+        return Installation(outcome, words=words)
+    output.show_before_asking(describe_plan(plan, verbose=output.verbose, run_for_you=True))
     if not plan.releases or plan.blocked_by:
-        _print_end(Outcome(BLOCKED, folder, why="there is no plan"), output, plan=plan)
-        return OF_VERDICT[verdict_on(plan)]
+        outcome = Outcome(BLOCKED, folder, why="there is no plan")
+        return Installation(outcome, plan, OF_VERDICT[verdict_on(plan)])
     if asked.verify is True and not plan.is_resolved:
-        _print_end(Outcome(BLOCKED, folder, why=plan.verified), output, plan=plan)
-        return OF_VERDICT[UNDETERMINED]
+        outcome = Outcome(BLOCKED, folder, why=plan.verified)
+        return Installation(outcome, plan, OF_VERDICT[UNDETERMINED])
     return _install(
         planned, place, doctor, output, smoke=smoke, question=f"Install this into {asked.folder}?"
     )
@@ -126,7 +142,7 @@ def _install(
     *,
     smoke: bool,
     question: str,
-) -> int:
+) -> Installation:
     tested: list[str] = []
 
     def run_smoke_test(folder: str, frameworks: tuple[str, ...], goal: str) -> str:
@@ -143,8 +159,8 @@ def _install(
     outcome = carry_out(transaction, question, output, tested=tested)
     if outcome.outcome == INSTALLED and planned.plan.environments[0].library_folders:
         click.echo(format_activation_hint(place), err=True)
-    code = _print_end(outcome, output, plan=planned.plan)
-    return STEP_FAILED if outcome.outcome == RESTORED else code
+    failed = outcome.outcome in (RESTORED, UNSETTLED)
+    return Installation(outcome, planned.plan, STEP_FAILED if failed else 0)
 
 
 def format_activation_hint(place: Place) -> str:
@@ -297,10 +313,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
     type=click.Choice(ENGINES),
     default=None,
 )
-@option("--reboot", "With driver: also restart the machine.")
-@option("--enrol-key", "With driver: also enrol a key for Secure Boot.")
-@option("--remove-other-driver", "With driver: also remove packages.")
-@option("--blacklist-nouveau", "With driver: also keep nouveau out.")
+@driver_consents("With driver: also")
 @option("--lock FILE", "Install this pylock.toml, once judged.")
 @option(
     "--from DIR", "Install what `plan --download DIR` brought, without a network.", "wheelhouse"
@@ -319,6 +332,7 @@ def install(
     driver: str,
     served: tuple[str, ...],
     containers: str | None,
+    consents: frozenset[str],
     *,
     smoke: bool,
     resumes: bool,
@@ -332,7 +346,6 @@ def install(
     `driver` is NVIDIA's driver: with --system, the steps of `plan driver` run as root, up to the
     restart. --resume goes on after it.
     """
-    consents = frozenset(name for name in CONSENTS if asked.pop(name.replace("-", "_")))
     if asked["requirements"] == (DRIVER,):
         from envcheck.cli.install_driver import DriverOptions, install_driver
 
@@ -348,8 +361,8 @@ def install(
             " `envcheck install driver`."
         )
     folder = expand_home(folder)
-    named = (common.names_requirements(asked), lock, wheelhouse, rollback, resumes, removes_kept)
-    if sum(map(bool, named)) != 1:
+    ways = (common.names_requirements(asked), lock, wheelhouse, rollback, resumes, removes_kept)
+    if sum(map(bool, ways)) != 1:
         raise UserError(
             "name what to install, such as tensorflow, or use --lock, --from, --rollback, --resume"
             " or --remove-kept: one of them."

@@ -23,6 +23,7 @@ from envcheck.model import (
     WAITING_FOR_RESTART,
     Outcome,
     Plan,
+    Snapshot,
     Step,
     dataclass,
     replace,
@@ -69,26 +70,38 @@ def install_driver(asked: DriverOptions, output: OutputOptions) -> int:
         )
     asked = _recall(asked) if asked.resumes else asked
     machine = api.read_machine("", "")
-    made = _plan(asked, machine)
+    made = plan_driver(asked, machine)
+    outcome = change_driver(asked, made, machine, output)
+    if not output.is_text:
+        click.echo(render_install_json(outcome, plan_document(made.plan, made.verdict)))
+    elif outcome.outcome == PLANNED:
+        click.echo("Nothing was changed: --dry-run.")
+    return code_of(outcome, made.verdict)
+
+
+def change_driver(
+    asked: DriverOptions, made: api.PlanResult, machine: Snapshot, output: OutputOptions
+) -> Outcome:
+    """Show the driver's plan, have it agreed to, and run it up to the restart."""
     plan = made.plan
-    if output.is_text or not (output.agreed or output.dry_run):
-        output.show(describe_plan(plan, made.verdict, verbose=output.verbose, run_for_you=True))
+    document = describe_plan(plan, made.verdict, verbose=output.verbose, run_for_you=True)
+    output.show_before_asking(document)
     folder = str(driver_place().folder)
     if not plan.is_feasible:
-        return _end(Outcome(BLOCKED, folder, why=plan.rejected[0].why), made, output)
+        return Outcome(BLOCKED, folder, why=plan.rejected[0].why)
     if not plan.steps and not asked.resumes:
-        return _end(Outcome(UNCHANGED, folder, why=plan.driver), made, output)
+        return Outcome(UNCHANGED, folder, why=plan.driver)
     transaction = DriverTransaction(
         driver_place(), replace(plan, steps=tuple(map(_without_questions, plan.steps))),
-        lambda: _judge(_plan(asked, api.read_machine("", "")).plan),
+        lambda: judge_driver(plan_driver(asked, api.read_machine("", "")).plan),
         before=machine.facts, asked=_remember(asked), consents=asked.consents,
         agrees=partial(_agrees, output=output),
     )  # fmt: skip
-    outcome = carry_out(transaction, "Change this machine?", output, progress_type=DriverProgress)
-    return _end(outcome, made, output)
+    return carry_out(transaction, "Change this machine?", output, progress_type=DriverProgress)
 
 
-def _plan(asked: DriverOptions, machine: api.Saved) -> api.PlanResult:
+def plan_driver(asked: DriverOptions, machine: api.Saved) -> api.PlanResult:
+    """Plan the driver of a machine as the command line asks for it."""
     return api.plan_driver(
         requirements=asked.requirements, driver=asked.driver, containers=asked.containers,
         snapshot=machine, matrix=asked.matrix,
@@ -99,7 +112,7 @@ def _without_questions(step: Step) -> Step:
     return replace(step, action=step.action.unattended().without_sudo())
 
 
-def _judge(plan: Plan) -> str:
+def judge_driver(plan: Plan) -> str:
     """Return why the driver does not work yet; "" where only containers are left to set up."""
     if not plan.is_feasible:
         return plan.rejected[0].why.rstrip(".")
@@ -142,13 +155,10 @@ def _agrees(question: str, *, output: OutputOptions) -> bool:
     return True
 
 
-def _end(outcome: Outcome, made: api.PlanResult, output: OutputOptions) -> int:
-    if not output.is_text:
-        click.echo(render_install_json(outcome, plan_document(made.plan, made.verdict)))
-    elif outcome.outcome == PLANNED:
-        click.echo("Nothing was changed: --dry-run.")
+def code_of(outcome: Outcome, verdict: str) -> int:
+    """Return the exit code of what came of a plan with this verdict."""
     if outcome.outcome in (RESTORED, UNSETTLED):
         return STEP_FAILED
     if outcome.outcome == WAITING_FOR_RESTART:
         return OF_VERDICT[UNDETERMINED]
-    return OF_VERDICT[made.verdict]
+    return OF_VERDICT[verdict]

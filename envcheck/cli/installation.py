@@ -25,7 +25,17 @@ from envcheck.install.installers import installer_of
 from envcheck.install.places import Place
 from envcheck.install.preflight import is_root
 from envcheck.install.transaction import Transaction
-from envcheck.model import RESTORED, UNSETTLED, Outcome, SystemChange, dataclass
+from envcheck.model import (
+    BLOCK_NOUVEAU,
+    ENROL_KEY,
+    REBOOT,
+    REMOVE_DRIVER,
+    RESTORED,
+    UNSETTLED,
+    Outcome,
+    SystemChange,
+    dataclass,
+)
 from envcheck.model.text import shorten
 from envcheck.render.document import Document
 from envcheck.render.text import print_document
@@ -38,24 +48,38 @@ class OutputOptions:
     dry_run: bool = False
     agreed: bool = False
     as_root: bool = False
-    verbose: bool = False
-    quiet: bool = False
-    form: str = "text"
-    color_mode: str = "auto"
+    printing: common.Printing = common.Printing()
+    is_part: bool = False  # standard output is for the answer of which this is a part
+
+    @property
+    def verbose(self) -> bool:
+        """Return whether all is shown."""
+        return self.printing.verbose
+
+    @property
+    def quiet(self) -> bool:
+        """Return whether the result alone is shown."""
+        return self.printing.quiet
 
     @property
     def is_text(self) -> bool:
         """Return whether sentences go to standard output."""
-        return self.form == "text"
+        return self.printing.form == "text" and not self.is_part
 
-    def show(self, document: Document) -> None:
-        """Print what the question is about: with JSON to stderr."""
-        stream = sys.stdout if self.is_text else sys.stderr
-        color = common.Printing(color_mode=self.color_mode).wants_color(stream)
-        print_document(document, color=color, stream=stream)
+    def show_before_asking(self, document: Document) -> None:
+        """Print what the question is about: where standard output is for a document, to stderr."""
+        if self.is_text:
+            stream = sys.stdout
+        elif self.is_part or not (self.agreed or self.dry_run):
+            stream = sys.stderr
+        else:
+            return
+        print_document(document, color=self.printing.wants_color(stream), stream=stream)
 
 
-def output_options(dry_run: str) -> Callable[[common.F], common.F]:
+def output_options(
+    dry_run: str, *forms: str, to_file: bool = False
+) -> Callable[[common.F], common.F]:
     """Add the options on confirmation and output, --dry-run with this help.
 
     The command takes them as `output`.
@@ -68,21 +92,44 @@ def output_options(dry_run: str) -> Callable[[common.F], common.F]:
             dry_run: bool,
             agreed: bool,
             as_root: bool,
-            form: str,
-            verbose: bool,
-            quiet: bool,
-            color_mode: str,
+            printing: common.Printing,
             **others: object,
         ) -> object:
-            output = OutputOptions(dry_run, agreed, as_root, verbose, quiet, form, color_mode)
-            return command(output=output, **others)
+            return command(output=OutputOptions(dry_run, agreed, as_root, printing), **others)
 
-        form = common.output_format("text", "json")
         root = option("--as-root", "As root, change an environment of another user.")
         yes = option("--yes", "Do not ask.", "agreed")
         dry = option("--dry-run", dry_run)
-        printing = form(common.coloring(common.verbosity()(packed)))
+        printing = common.printing(*(forms or ("text", "json")), to_file=to_file)(packed)
         return cast("common.F", dry(yes(root(printing))))
+
+    return add
+
+
+_CONSENTS = {
+    REBOOT: "restart the machine.",
+    ENROL_KEY: "enrol a key for Secure Boot.",
+    REMOVE_DRIVER: "remove packages.",
+    BLOCK_NOUVEAU: "keep nouveau out.",
+}
+
+
+def driver_consents(also: str) -> Callable[[common.F], common.F]:
+    """Add an option for each step of a driver that --yes does not stand for.
+
+    The command takes them as `consents`. `also` begins the help of each.
+    """
+
+    def add(command: common.F) -> common.F:
+        @functools.wraps(command)
+        def packed(**given: object) -> object:
+            agreed = [name for name in _CONSENTS if given.pop(name.replace("-", "_"))]
+            return command(consents=frozenset(agreed), **given)
+
+        whole = cast("common.F", packed)
+        for name, does in reversed(_CONSENTS.items()):
+            whole = option(f"--{name}", f"{also} {does}")(whole)
+        return whole
 
     return add
 

@@ -55,7 +55,12 @@ _OF_FAMILY = {  # where no package of the system brings the driver
         "image built for an older CUDA."
     ),
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
+    "notebook": (
+        "The notebook's service brings the driver with the GPU: select a GPU (Colab: Runtime > "
+        "Change runtime type; Kaggle: Settings > Accelerator), then run it again from the start."
+    ),
 }
+_OF_NOTEBOOKS = ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")  # variables of their services
 RESTART_WSL = RunCommand(
     ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
     check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
@@ -142,7 +147,15 @@ def build_reboot(situation: Situation) -> Reboot:
 
 def is_from_elsewhere(situation: Situation) -> bool:
     """Return whether no package of the system brings the driver: on WSL, in a container."""
-    return situation.family in _OF_FAMILY
+    return _find_origin(situation) in _OF_FAMILY
+
+
+def _find_origin(situation: Situation) -> str:
+    """Name what brings the driver: the family of the system, or the service of a notebook."""
+    variables = situation.facts.host.environment.value or {}
+    if any(name in variables for name in _OF_NOTEBOOKS):
+        return "notebook"
+    return situation.family
 
 
 def install_driver(
@@ -155,7 +168,7 @@ def install_driver(
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
     if not exact:
         floor = max(floor, situation.floor, key=numbers)
-    family = situation.family
+    family = _find_origin(situation)
     if family in _OF_FAMILY:
         driver = f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}"
         updates = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
@@ -262,6 +275,8 @@ def _refuse(situation: Situation, system: System | None, floor: str, *, exact: b
     driver = _name_driver(f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}")
     if system is None or exact:
         return Remedy(f"Install {driver} with your distribution's package manager, then restart.")
+    if not system.offers:
+        return Remedy(f"Install {driver}, then restart. {system.note}".rstrip())
     newer = f" ({floor} or newer is needed)" if floor else ""
     return Remedy(
         f"No driver that serves this GPU is known in the packages for {system.name}{newer}: use"

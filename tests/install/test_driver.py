@@ -7,18 +7,21 @@ composed, and changes as they run.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envcheck import api
+from envcheck.actions.program import program_words
 from envcheck.cli.group import run
 from envcheck.install import driver as driver_module
 from envcheck.install import transaction
 from envcheck.install.driver import driver_place, list_removed
 from envcheck.install.journal import WAITING, Journal
 from envcheck.model import Fact, GpuProcess, Snapshot, UserError, replace
+from tests.install.instants import kill_at
 from tests.plan.test_driver import (
     BUILT,
     DEB12,
@@ -57,6 +60,10 @@ name=${0##*/}
 echo "$name $*" >> STAGE/log
 case "$name $*" in apt-get*" -s "*|"apt-get -s"*) name=simulation ;; esac
 if [ -e STAGE/$name.out ]; then while read -r line; do echo "$line"; done < STAGE/$name.out; fi
+if [ -s STAGE/kills ]; then
+  read -r last < STAGE/kills
+  case "$name $*" in "$last"*) : > STAGE/kills; kill -9 "$PPID" ;; esac
+fi
 [ "$name" != modprobe ] || : > STAGE/loaded
 [ ! -e STAGE/$name.fails ]
 """
@@ -110,7 +117,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in (*PROGRAMS, "env"):
@@ -127,7 +134,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(driver_module, "_BOOT", tmp_path / "boot")
     monkeypatch.setattr(transaction, "TERMINAL", str(tmp_path / "boot"))
     monkeypatch.setattr(driver_module, "_UNFINISHED", tmp_path / "updates")
-    return made
+    yield made
+    program_words.cache_clear()  # what starts envcheck is found on PATH
 
 
 def test_it_stops_for_the_restart_and_goes_on(
@@ -266,6 +274,68 @@ def test_a_step_that_fails_lists_what_was_done(
     assert "undo: apt-get purge -y --auto-remove nvidia-container-toolkit" in told
     stage.fail("nvidia-ctk", fails=False)
     assert stage.install("--resume", "--yes", "--containers", "docker") == 0
+
+
+def settled(stage: Stage, machine: dict[str, Any]) -> tuple[list[str], list[str], bool]:
+    """Install to the end, across a restart.
+
+    Return what was typed last, of each command once, the events of the newest journal, and whether
+    every journal has come to its end.
+    """
+    before = len(stage.typed())
+    assert stage.install("--yes", "--containers", "docker") == 3
+    typed = stage.typed()[before:]
+    stage.restart()
+    stage.state = machine
+    assert stage.install("--resume", "--yes") == 0
+    place = driver_place()
+    journals = [Journal(place, name) for name in place.identities()]
+    events = [str(line["event"]) for line in journals[-1].lines()]
+    return typed, events, all(each.is_settled for each in journals)
+
+
+# begun, asked, two lines for each of four steps, waiting: eleven lines, an instant before and after
+@pytest.mark.parametrize("instant", range(22))
+def test_killed_at_an_instant_it_is_not_left_half_done(stage: Stage, instant: int) -> None:
+    place = driver_place()
+    killed = kill_at(instant, lambda: stage.install("--yes", "--containers", "docker"), place)
+    assert killed is None
+    assert all(Journal(place, name).is_settled for name in place.identities())
+    typed, events, is_settled = settled(stage, WORKS)
+    assert is_settled
+    assert "apt-get install -y nvidia-driver firmware-misc-nonfree" in typed
+    assert "apt-get update" in typed
+    assert events[-2:] == ["installed", "finished"]
+
+
+def test_there_are_no_more_instants(stage: Stage) -> None:
+    work = lambda: stage.install("--yes", "--containers", "docker")  # noqa: E731 - as in the test above
+    assert kill_at(22, work, driver_place()) == 3
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["sh -c for each", "apt-get update", "apt-get install -y linux", "apt-get install -y nvidia"],
+)
+def test_killed_inside_a_program_it_goes_on(stage: Stage, program: str) -> None:
+    """The stand-in of apt kills what called it, in the middle of its own work."""
+    (stage.folder / "kills").write_text(f"{program}\n", encoding="ascii")
+    place = driver_place()
+    assert kill_at(1000, lambda: stage.install("--yes", "--containers", "docker"), place) is None
+    typed, events, is_settled = settled(stage, WORKS)
+    assert is_settled
+    assert "apt-get install -y nvidia-driver firmware-misc-nonfree" in typed
+    assert events[-2:] == ["installed", "finished"]
+
+
+def test_what_dpkg_left_half_done_comes_first(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage.folder / "updates").mkdir()
+    (stage.folder / "updates" / "0001").touch()
+    assert stage.install("--yes") == 2
+    assert "run `dpkg --configure -a` first" in capsys.readouterr().err
+    assert stage.typed() == []
 
 
 def test_where_removals_are_not_read_it_does_not_begin(

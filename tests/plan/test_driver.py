@@ -15,9 +15,14 @@ import pytest
 from envcheck import api
 from envcheck.actions import Action, InstallSystemPackages
 from envcheck.cli.group import run
+from envcheck.host.data_files import read_data
 from envcheck.model import DkmsModule, Plan, RequestError, UserError, replace
 from envcheck.plan.build import verdict_on
 from envcheck.plan.driver import DriverRequest, plan_driver
+from envcheck.remedies import write_fix
+from envcheck.remedies.situation import Situation
+from envcheck.rules.catalogue import catalogue
+from envcheck.rules.judgement import judge_release
 from tests.rules.factory_machine import NO_DRIVER, NONE, context, driver, gpu, known
 
 # Cards by their compute capability.
@@ -247,6 +252,36 @@ def test_a_machine_gets_its_commands(
     is_well = "works" in state and not expected
     assert verdict_on(plan) == ("compatible" if expected or is_well else "incompatible")
     assert plan.driver or plan.rejected[0].why
+
+
+# What the facts on drivers hold from memory alone, without a document or a package that shows it.
+FROM_MEMORY = (
+    *("powertools", "akmod-nvidia-470xx", "nvidia-580xx-utils", "kmodgenca", "tdnf", "azl3"),
+    *("download.nvidia.com/opensuse", "--gpg-auto-import-keys", "--test-key", "suse16"),
+)
+
+
+@pytest.mark.parametrize("word", FROM_MEMORY)
+def test_nothing_from_memory_is_a_command(word: str) -> None:
+    plans = [
+        plan_driver(DriverRequest(row[3]), compose(row[1], row[2], row[4])) for row in MACHINES
+    ]
+    lines = [" ".join(step.action.command()) for plan in plans for step in plan.steps]
+    assert len(lines) > 100
+    assert [line for line in lines if word in line] == []
+    systems = json.loads(read_data("nvidia/driver_install.json"))["systems"]
+    assert word not in json.dumps([{**row, "note": "", "citations": []} for row in systems])
+
+
+def test_a_module_that_is_merely_not_loaded_is_loaded_and_nothing_is_installed() -> None:
+    machine = compose(DEB12, (T4,), {**BUILT, **SIGNED})
+    found = judge_release(machine, frozenset(catalogue()) - {"gpu-absent"}).report.findings
+    driver = next(item for item in found if item.id == "driver-missing")
+    assert driver.cure is not None
+    remedy = write_fix(driver.cure, Situation(machine))
+    assert remedy is not None
+    assert [brief(action) for action in remedy.actions] == ["modprobe nvidia"]
+    assert all("nvidia-driver" not in " ".join(each.command()) for each in remedy.actions)
 
 
 def test_there_are_forty_machines() -> None:

@@ -143,7 +143,6 @@ def test_the_driver_fits_the_card_and_the_release(
         ("debian", "13", "6.1", "570"),  # NVIDIA's repository for it has no 580
         ("ubuntu", "20.04", "12.0", "570"),
         ("arch", "", "6.1", ""),  # only from the AUR
-        ("opensuse-leap", "16.0", "7.0", ""),
     ],
 )
 def test_no_command_where_no_package_serves_the_card(
@@ -152,6 +151,19 @@ def test_no_command_where_no_package_serves_the_card(
     found = install_driver(machine(name, version, gpu), floor)
     assert found.actions == ()
     assert "No driver that serves this GPU is known in the packages for" in found.summary
+
+
+def test_names_that_nobody_verified_are_no_command() -> None:
+    found = install_driver(machine("opensuse-leap", "16.0", "9.0"), "570")
+    assert found.actions == ()
+    assert "not verified" in found.summary
+
+
+@pytest.mark.parametrize("variable", ["COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"])
+def test_the_service_of_a_notebook_brings_the_driver(variable: str) -> None:
+    found = install_driver(machine("ubuntu", "22.04", "7.5", environment=known({variable: "1"})))
+    assert found.actions == ()
+    assert "select a GPU (Colab: Runtime > Change runtime type" in found.summary
 
 
 def test_a_fresh_debian_gets_components_key_and_headers_first() -> None:
