@@ -1,7 +1,7 @@
 """Type every command with each of its options in every installation, as root and as a user, and see how it ends.
 
     python bench/commands.py [--installation plain "plain, uv" html "all extras" "single file"] [--user root nobody]
-                             [--only plan install] [--jobs 2] [--verbose]
+                             [--only plan install] [--as-root plan install] [--jobs 2] [--verbose]
     python bench/commands.py --lines
     python bench/commands.py --install
 
@@ -668,6 +668,11 @@ def type_words(
     )
 
 
+def select(cases: list[tuple[str, ...]], names: list[str]) -> list[tuple[str, ...]]:
+    """Pick the commands of these names; all of them where there are none."""
+    return [case for case in cases if not names or case[:1] in {(name,) for name in names}]
+
+
 def main() -> None:
     """Build the installations, type every command, print the table."""
     signal.signal(
@@ -680,6 +685,9 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="COMMAND", help="type these commands alone"
     )
+    parser.add_argument(
+        "--as-root", nargs="+", default=[], metavar="COMMAND", help="type these alone as root"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument(
         "--lines", action="store_true", help="type the lines that add extras, and nothing else"
@@ -691,11 +699,7 @@ def main() -> None:
         "--verbose", action="store_true", help="print every command with how it ended"
     )
     asked = parser.parse_args()
-    cases = [
-        case
-        for case in list_cases()
-        if not asked.only or case[:1] in {(name,) for name in asked.only}
-    ]
+    cases = select(list_cases(), asked.only)
     base = find_base_python()
     users = asked.user if os.geteuid() == 0 else ["nobody"]  # the one who runs this
     if not (asked.lines or asked.install):
@@ -730,7 +734,8 @@ def main() -> None:
             installed = build(name, work, base)
             for user in users:
                 give_files(work / "files", user)
-                ended = type_all(cases, installed, user, work / "files", asked.jobs)
+                typed = select(cases, asked.as_root) if user == "root" else cases
+                ended = type_all(typed, installed, user, work / "files", asked.jobs)
                 counted = Counter(item.kind if item.kind in GOOD else "defect" for item in ended)
                 cells = [counted[kind] for kind in (*GOOD, "defect")]
                 print(f"| {name} | {user} | | {' | '.join(map(str, cells))} |", flush=True)
