@@ -44,6 +44,9 @@ class Line:
     is_open: bool = False  # its release is not known before the build
 
 
+Lines = tuple[Line, ...]
+
+
 @dataclass
 class Files:
     """The files that a judged one may name, in its folder or the one it is judged from."""
@@ -118,27 +121,27 @@ class Blueprint:
     old_installer: bool = (
         False  # it comes with an older release of Miniconda, of which nothing says its Python
     )
-    requirements: tuple[Line, ...] = ()  # PEP 508
-    constraints: tuple[Line, ...] = ()  # files that bound what is installed
-    indexes: tuple[Line, ...] = ()  # lines of a requirements file that name a package index
-    removals: tuple[Line, ...] = ()  # names that a command uninstalls
-    conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
-    compiles: tuple[Line, ...] = ()  # what needs nvcc
-    may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
-    inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
-    refused: tuple[Line, ...] = ()  # pip installations that an externally managed Python refuses
+    requirements: Lines = ()  # PEP 508
+    constraints: Lines = ()  # files that bound what is installed
+    indexes: Lines = ()  # lines of a requirements file that name a package index
+    removals: Lines = ()  # names that a command uninstalls
+    conda: Lines = ()  # match specs: "cudatoolkit=11.2"
+    compiles: Lines = ()  # what needs nvcc
+    may_compile: Lines = ()  # what builds an extension, of CUDA code or not
+    inherited: Lines = ()  # requirements installed in a stage that this one copies from
+    refused: Lines = ()  # pip installations that an externally managed Python refuses
     # steps that bring CUDA or cuDNN into the image, in whatever release
-    cuda_steps: tuple[Line, ...] = ()
+    cuda_steps: Lines = ()
     toolkit: Line | None = None  # the release of the toolkit that the system's packages bring
     cudnn: Line | None = None  # the release, or the major, of their cuDNN
-    variables: tuple[Line, ...] = ()  # that the image or the service sets: NAME=value
+    variables: Lines = ()  # that the image or the service sets: NAME=value
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
     # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     loader_path: Line | None = None
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
-    gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
+    gaps: Lines = field(default_factory=tuple)  # sentences on what the file leaves open
 
     def plus(self, **lines: Iterable[Line]) -> Blueprint:
         """Return a copy with more lines in some of its lists."""

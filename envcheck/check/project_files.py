@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.check.blueprint import Blueprint, FileError, Files, Lines
 from envcheck.check.requirement_files import (
     apply_constraints,
     parse_requirements,
@@ -47,7 +47,7 @@ class AskedFiles:
 class FoundLines:
     """What the files ask for, each line with its place, and what of them is not read."""
 
-    lines: tuple[Line, ...]
+    lines: Lines
     constraints: tuple[str, ...]  # the files that bound them, those that other files name too
     bounds: Mapping[str, str]
     notes: tuple[str, ...]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.actions.extras import needs_extra
-from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.check.blueprint import Blueprint, FileError, Files, Line, Lines
 from envcheck.frameworks import framework_of
 from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_in
 from envcheck.matrix.companions import companion_row
@@ -166,7 +166,7 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
     selection = selection or USUAL
     project, places = document.get("project"), Places(text, path)
     names = list(_list_stated(document, selection))
-    gaps: tuple[Line, ...] = ()
+    gaps: Lines = ()
     if not project and not names:
         gap = f"{path} has no [project] table, so its dependencies are not judged."
         gaps = (Line(gap, path),)
@@ -224,13 +224,13 @@ def _parse_pipfile(text: str, path: str, selection: Selection) -> Blueprint:
     return Blueprint(path, "lock file", requirements=tuple(lines))
 
 
-def _list_locked_lines(numbered: list[_Numbered], path: str) -> tuple[Line, ...]:
+def _list_locked_lines(numbered: list[_Numbered], path: str) -> Lines:
     return tuple(
         line for package, number in numbered for line in _locked(package, f"{path}:{number + 1}")
     )
 
 
-def _name_left_out(taken: tuple[Line, ...], every: tuple[Line, ...]) -> tuple[Line, ...]:
+def _name_left_out(taken: Lines, every: Lines) -> Lines:
     """Say which frameworks only extras or groups bring, where nothing else brings one."""
     if any(framework_of(name_of(line.text)) for line in taken):
         return ()
@@ -573,7 +573,7 @@ def _iterate_lines(
             yield from _iterate_lines(file[1], file[0], files, seen, depth + 1)
 
 
-def apply_constraints(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:
+def apply_constraints(lines: Lines, text: str) -> Lines:
     """Narrow requirements by the text of a constraints file.
 
     Of what it names, only those releases are installed.
@@ -600,9 +600,7 @@ def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
         return text
 
 
-def with_index(
-    indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False
-) -> tuple[Line, ...]:
+def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False) -> Lines:
     """Say of what comes from PyTorch's own indexes for what it is built.
 
     pip prefers its 2.4.0+cpu to 2.4.0 as well.
@@ -847,7 +845,7 @@ def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -
         f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)
     }
 
-    def placed(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+    def placed(lines: Lines) -> Lines:
         return tuple(
             replace(line, location=locations.get(line.location, line.location)) for line in lines
         )

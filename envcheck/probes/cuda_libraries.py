@@ -27,7 +27,7 @@ from envcheck.model import (
     major,
 )
 from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
-from envcheck.probes.toolkit import find_places, list_site_packages
+from envcheck.probes.toolkit import Pair, find_places, list_site_packages
 
 
 @dataclass
@@ -384,9 +384,7 @@ def _read_headers(
     return headers or ({"": unread[0]} if unread else {})
 
 
-def _find_package(
-    host: Host, kind: LibraryKind, place: LibraryPlace, release: str
-) -> Tuple[Fact[str], Fact[str]]:
+def _find_package(host: Host, kind: LibraryKind, place: LibraryPlace, release: str) -> Pair:
     """Return (package version, CUDA major) from the package manager's records."""
     if place.origin == "wheels":
         version, cuda_major = _read_wheel_names(host, kind, place)
@@ -410,9 +408,7 @@ def parse_cuda_major(root: str) -> Optional[Fact[str]]:
     return None
 
 
-def _read_wheel_names(
-    host: Host, kind: LibraryKind, place: LibraryPlace
-) -> Tuple[Fact[str], Fact[str]]:
+def _read_wheel_names(host: Host, kind: LibraryKind, place: LibraryPlace) -> Pair:
     below_site = next(
         name for name in kind.wheel_folders if place.root.replace("\\", "/").endswith("/" + name)
     )
@@ -436,9 +432,7 @@ def _read_wheel_names(
     )
 
 
-def _read_conda_records(
-    host: Host, kind: LibraryKind, place: LibraryPlace
-) -> Tuple[Fact[str], Fact[str]]:
+def _read_conda_records(host: Host, kind: LibraryKind, place: LibraryPlace) -> Pair:
     prefix = place.root
     if place.root.endswith("\\Library"):
         prefix = get_parent(place.root)
@@ -467,7 +461,7 @@ def _read_conda_cuda(host: Host, path: str, build: str) -> Fact[str]:
     return Absent((path,))
 
 
-def _read_dpkg(host: Host, kind: LibraryKind, release: str) -> Tuple[Fact[str], Fact[str]]:
+def _read_dpkg(host: Host, kind: LibraryKind, release: str) -> Pair:
     packages = read_dpkg_packages(host, rf"(?:{'|'.join(kind.debian)})\S*")
     if not isinstance(packages, Known):
         reason: Fact[str] = packages

@@ -46,6 +46,9 @@ _SYSTEM_ROOTS = ("", "/", "/usr", "/usr/local")  # their lib folders are common 
 _DEBIAN_ROOTS = ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib/cuda")
 
 
+Pair = Tuple[Fact[str], Fact[str]]  # two readings from one source
+
+
 @dataclass
 class Place:
     """A folder that may hold a toolkit, and the folders of its parts."""
@@ -331,7 +334,7 @@ def parse_cudart_name(name: str) -> Optional[str]:
     return f"{match.group(1)}.{match.group(2)}"
 
 
-def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str], Fact[str]]:
+def read_version_files(host: Host, folders: Tuple[str, ...]) -> Pair:
     """Return (toolkit version, nvcc build) from the first version.json or version.txt."""
     tried = []
     for folder in folders:
@@ -349,7 +352,7 @@ def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str],
     return Absent(tuple(tried)), Absent(tuple(tried))
 
 
-def _read_version_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+def _read_version_json(path: str, text: str) -> Pair:
     versions = parse_version_json(text)
     if versions is None:
         reason = Unknown("unparsable", f"{path} contains no CUDA version", (path,))
@@ -359,7 +362,7 @@ def _read_version_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
     return toolkit, (from_file(nvcc, path, f"CUDA NVCC {nvcc}") if nvcc else Absent((path,)))
 
 
-def _read_version_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+def _read_version_txt(path: str, text: str) -> Pair:
     version = parse_version_txt(text)
     if version is None:
         return Unknown("unparsable", f"{path} contains no CUDA version", (path,)), Absent((path,))
@@ -489,7 +492,7 @@ def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
     return (match.group(1), match.group(2)) if match else None
 
 
-def read_nvcc_answer(answer: Fact[Completed], command: str) -> Tuple[Fact[str], Fact[str]]:
+def read_nvcc_answer(answer: Fact[Completed], command: str) -> Pair:
     """Return (release, build) from a finished `nvcc --version`."""
     if not isinstance(answer, Known):
         return answer, answer
@@ -712,7 +715,7 @@ def _find_nvcc_to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[
     return install.nvcc_path.value
 
 
-def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]]:
+def _read_nvcc_from_files(install: ToolkitInstall) -> Pair:
     build = install.nvcc_build
     if isinstance(build, Known):  # version.json lists nvcc as a component
         return Known(major_minor(build.value), build.source), build
