@@ -250,7 +250,7 @@ def _fitting(environment: Environment, places: list[Place]) -> str:
 def _before(environment: Environment, context: Context) -> Context:
     """Return the system without its packages, and where no driver states its CUDA."""
     facts = environment.base
-    toolkit = toolkit_of(context, environment.image.cuda) if environment.image.cuda else None
+    toolkit = toolkit_of(context, environment.image.cuda)
     driver = None
     if toolkit and facts.driver.release.value is None:
         driver = full_driver(context, toolkit)

@@ -108,7 +108,7 @@ _FULL_DRIVER_SIGNATURES = (
 def _install_driver(values: ClaimValues) -> InstallDriver:
     """Ask for the oldest driver that runs the required CUDA."""
     cuda = find_required_cuda(values)
-    toolkit = toolkit_of(values.context, cuda) if cuda else None
+    toolkit = toolkit_of(values.context, cuda)
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
     floor = None
     if toolkit:

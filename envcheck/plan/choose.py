@@ -657,8 +657,7 @@ _NEEDS_GPU = (
 
 
 def _driver_of(context: Context, candidate: Candidate) -> str:
-    toolkit = toolkit_of(context, candidate.cuda or "")
-    floor = driver_floor(context, toolkit) if toolkit else ""
+    floor = driver_floor(context, toolkit_of(context, candidate.cuda))
     return f" and driver {floor} or newer" if floor else ""
 
 

@@ -355,8 +355,8 @@ def assumptions(
             " the newest release of that branch that is known."
         )
     if context.goal == "gpu" and release.value is None:
-        rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
-        floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
+        rows = (toolkit_of(context, item.cuda) for item in releases)
+        floors = [floor for floor in (driver_floor(context, row) for row in rows) if floor]
         if floors:
             yield (
                 "No driver is described; this plan needs NVIDIA"

@@ -122,9 +122,7 @@ def _is_foreign(context: Context) -> bool:
     owners = [
         gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None
     ]
-    return any(owner in _FOREIGN for owner in owners) or (
-        not owners and nouveau.value is not None and nouveau.value
-    )
+    return any(owner in _FOREIGN for owner in owners) or (not owners and nouveau.value is True)
 
 
 @rule("driver-secure-boot", needs=("gpus",))
@@ -398,8 +396,7 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
         ("driver.smi_exit_code", _NVML_MISMATCH),
         ("driver.cuda_init_result", _MISMATCH),
     )
-    facts = ((name, context.fact(name), code) for name, code in codes)
-    return tuple(context.seen(name) for name, fact, code in facts if fact.value == code)
+    return tuple(context.seen(name) for name, code in codes if context.fact(name).value == code)
 
 
 def _report_stray(
@@ -420,7 +417,8 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     driver, host = context.driver, context.host
     if (
         cuda_starts(context)
-        or not _is_driver_present(context)
+        or not context.gpus
+        or (driver.release.value is None and not host.wsl_version.value)
         or isinstance(driver.libcuda_path, Known)
     ):
         return
@@ -446,13 +444,6 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     message = f"libcuda.so.1 is in {folder}, where the loader does not look."
     evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(paths)))
     yield incompatible(message, tuple(evidence), cure=AddLibcudaFolder(folder))
-
-
-def _is_driver_present(context: Context) -> bool:
-    driver = context.driver
-    return bool(
-        bool(context.gpus) and (driver.release.value is not None or context.host.wsl_version.value)
-    )
 
 
 _ID = "driver-too-old"
@@ -489,14 +480,11 @@ def driver_needed(context: Context) -> Iterator[Finding]:
     """
     if context.driver.release != AT_RUN:
         return
-    versions = (item.version.value for item in context.toolkits.installs.value or ())
-    rows = [(version, toolkit_of(context, version)) for version in versions if version]
-    own = [(version, driver_floor(context, row)) for version, row in rows if row]
+    versions = [item.version.value for item in context.toolkits.installs.value or ()]
+    own = [(version, driver_floor(context, toolkit_of(context, version))) for version in versions]
     for build in possible_cuda_builds(context):
-        toolkit = None
-        if build.cuda.value:
-            toolkit = toolkit_of(context, build.cuda.value)
-        floor = driver_floor(context, toolkit) if toolkit else None
+        toolkit = toolkit_of(context, build.cuda.value)
+        floor = driver_floor(context, toolkit)
         if toolkit is None or not floor:
             continue
         message = (
@@ -523,9 +511,7 @@ def is_below_floor(context: Context, cuda: str) -> bool:
 
 def is_ptx_too_new(context: Context, build: Build) -> bool:
     """Return whether `driver_too_old` finds PTX that the driver cannot compile here."""
-    toolkit = None
-    if build.cuda.value is not None:
-        toolkit = toolkit_of(context, build.cuda.value)
+    toolkit = toolkit_of(context, build.cuda.value)
     return toolkit is not None and _ptx_too_new(context, build, toolkit) is not None
 
 
@@ -537,9 +523,7 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
     majors = {major(build.cuda.value) for build in possible_cuda_builds(context)}
     for build in package_builds(context):
         cuda = build.cuda.value or ""
-        toolkit = None
-        if cuda and major(cuda) not in majors:
-            toolkit = toolkit_of(context, cuda)
+        toolkit = toolkit_of(context, "" if major(cuda) in majors else cuda)
         finding = _below_floor(context, build, toolkit) if toolkit else None
         majors.add(major(cuda))
         if finding is not None:
@@ -620,7 +604,9 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
             return finding
-        return replace(finding, evidence=(*finding.evidence, _cite_partial_code(build, ptx)))
+        shown = f"PTX of CUDA {ptx.version}"
+        partial = Evidence(f"kernels of {build.label}", shown, citation=partial_code_citation())
+        return replace(finding, evidence=(*finding.evidence, partial))
     return None
 
 
@@ -636,19 +622,9 @@ def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -
     return context.matrix.toolkit(compiled_partly(context, build, item.capability) or "")
 
 
-def _cite_partial_code(build: Build, ptx: Toolkit) -> Evidence:
-    return Evidence(
-        f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation()
-    )
-
-
 def _cuda_ceiling(context: Context) -> str | None:
-    version, branch = context.driver.cuda_driver_version, _find_branch(context)
-    if version.value is not None:
-        return version.value
-    if branch:
-        return branch.cuda
-    return None
+    branch = _find_branch(context)
+    return context.driver.cuda_driver_version.value or (branch.cuda if branch else None)
 
 
 class Shortfall(NamedTuple):
@@ -692,22 +668,29 @@ def driver_branch(context: Context) -> Iterator[Finding]:
         yield _unknown_row(
             f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release")
         )
-    for branch, item in _branch_and_gpus(context):
-        first_branch = None
-        if item.architecture:
-            first_branch = item.architecture.first_driver_branch
-        last_branch = None
-        if item.architecture:
-            last_branch = item.architecture.last_driver_branch
-        if first_branch and int(branch.branch) < int(first_branch):
-            reason = f"the first branch that drives it is {first_branch}"
-            yield _not_driven(
-                context, _ID, item, f"{branch.branch}: {reason}", InstallDriver(first_branch)
-            )
-        if last_branch and int(branch.branch) > int(last_branch):
-            reason = f"the last branch that drives it is {last_branch}"
-            cure = InstallDriver(last_branch, exact=True)
-            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {reason}", cure)
+    branch = _find_branch(context)
+    # With CUDA seen to start there is no doubt that the branch drives a GPU.
+    if branch is None or not context.gpus or cuda_starts(context):
+        return
+    for item in judged_gpus(context):
+        row = item.architecture
+        if row is None or row.tegra:
+            continue
+        number, first, last = int(branch.branch), row.first_driver_branch, row.last_driver_branch
+        if first and number < int(first):
+            finding_id, cure = _ID, InstallDriver(first)
+            reason = f"the first branch that drives it is {first}"
+        elif last and number > int(last):
+            finding_id, cure = TOO_OLD, InstallDriver(last, exact=True)
+            reason = f"the last branch that drives it is {last}"
+        else:
+            continue
+        evidence = (
+            context.seen("driver.release"),
+            cite(f"architectures {item.capability}", reason, row),
+        )
+        message = f"Driver branch {number} does not drive {item.label}: {reason}."
+        yield incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 
 def _has_branch(context: Context) -> bool:
@@ -733,31 +716,6 @@ def _find_branch(context: Context) -> DriverBranch | None:
     if number and number < numbers(rows[0].branch):
         return next(older, None)
     return None
-
-
-def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
-    """Pair the driver branch with each GPU it should drive.
-
-    With CUDA seen to start there is no doubt.
-    """
-    branch = _find_branch(context)
-    if branch is None or not context.gpus or cuda_starts(context):
-        return
-    for item in judged_gpus(context):
-        if item.architecture and not item.architecture.tegra:
-            yield branch, item
-
-
-def _not_driven(
-    context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, cure: Fix
-) -> Finding:
-    number, _, reason = branch_and_reason.partition(": ")
-    evidence = (
-        context.seen("driver.release"),
-        cite(f"architectures {item.capability}", reason, item.architecture),
-    )
-    message = f"Driver branch {number} does not drive {item.label}: {reason}."
-    return incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 
 def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence) -> Finding:

@@ -316,11 +316,7 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
             cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
         )
     toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
-    windows = context.os == "windows"
-    if toolkit is None:
-        return True
-    floor = toolkit.minor_floor_windows if windows else toolkit.minor_floor_linux
-    floor = floor or (toolkit.min_driver_windows if windows else toolkit.min_driver_linux)
+    floor = floor_of(toolkit, windows=context.os == "windows")
     try:
         return floor is None or Version(release.value) >= Version(floor)
     except InvalidVersion:
@@ -369,10 +365,10 @@ def choose_variant(context: Context, framework: str, preferred: str) -> tuple[st
         if _is_offered(context, row)
     ]
     same_version = (row for row in rows if row.version == preferred)
-    choice = next(same_version, None) or next(
-        (row for row in rows if supports_python(context, row)), None
-    )
-    return (choice.version, choice.cuda or "") if choice else ("", "")
+    for row in (*same_version, *rows):
+        if row.version == preferred or supports_python(context, row):
+            return row.version, row.cuda or ""
+    return "", ""
 
 
 def _is_offered(context: Context, row: FrameworkRelease) -> bool:
@@ -485,15 +481,15 @@ def is_windows_driver(context: Context) -> bool:
 
 
 @once
-def toolkit_of(context: Context, cuda: str) -> Toolkit | None:
-    """Find the row of a CUDA version.
+def toolkit_of(context: Context, cuda: str | None) -> Toolkit | None:
+    """Find the row of a CUDA version; None where none is known.
 
     A bare major ("12", as JAX names its builds) means the oldest of that major.
     """
-    return context.matrix.resolve_toolkit(cuda)
+    return context.matrix.resolve_toolkit(cuda) if cuda else None
 
 
-def driver_floor(context: Context, toolkit: Toolkit) -> str | None:
+def driver_floor(context: Context, toolkit: Toolkit | None) -> str | None:
     """Return the lowest driver that runs builds of a toolkit.
 
     Under minor-version compatibility where that exists.
@@ -501,8 +497,10 @@ def driver_floor(context: Context, toolkit: Toolkit) -> str | None:
     return floor_of(toolkit, windows=is_windows_driver(context))
 
 
-def floor_of(toolkit: Toolkit, *, windows: bool) -> str | None:
+def floor_of(toolkit: Toolkit | None, *, windows: bool) -> str | None:
     """Return the lowest driver that runs builds of a toolkit on a system."""
+    if toolkit is None:
+        return None
     if windows:
         return toolkit.minor_floor_windows or toolkit.min_driver_windows
     return toolkit.minor_floor_linux or toolkit.min_driver_linux
@@ -540,10 +538,7 @@ def lowest_driver(context: Context, floor: str) -> str:
     values = (gpu.compute_capability for gpu in context.gpus)
     rows = (context.matrix.architecture(item.value) for item in values if item.value is not None)
     firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]
-    floors = [floor, *([] if is_windows_driver(context) else firsts)]
-    for build in judged_builds(context):
-        toolkit = None
-        if build.cuda.value is not None:
-            toolkit = toolkit_of(context, build.cuda.value)
-        floors.append((driver_floor(context, toolkit) if toolkit else None) or "")
-    return max(filter(None, floors), key=numbers, default="")
+    toolkits = (toolkit_of(context, build.cuda.value) for build in judged_builds(context))
+    floors = (driver_floor(context, toolkit) for toolkit in toolkits)
+    own = [] if is_windows_driver(context) else firsts
+    return max(filter(None, (floor, *own, *floors)), key=numbers, default="")

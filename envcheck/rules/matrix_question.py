@@ -152,10 +152,9 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
 
 def _lowest_driver(matrix: Matrix, row: FrameworkRelease) -> str:
     """Return the lowest driver that runs a build; "" where the matrix does not state it."""
-    toolkit = None
-    if row.cuda_build and row.cuda:
-        toolkit = matrix.resolve_toolkit(row.cuda)
-    return (floor_of(toolkit, windows=row.platform.startswith("win")) if toolkit else None) or ""
+    if not row.cuda_build or not row.cuda:
+        return ""
+    return floor_of(matrix.resolve_toolkit(row.cuda), windows=row.platform.startswith("win")) or ""
 
 
 def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tuple[Answer, ...]:
