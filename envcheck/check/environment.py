@@ -54,7 +54,7 @@ from envcheck.rules.frameworks import is_excluded
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.gpus import is_data_center
 from envcheck.rules.requirements import marker_holds
-from envcheck.rules.wanted_releases import LABEL, UNLISTED, WantedRelease, wanted_releases
+from envcheck.rules.targets import LABEL, UNLISTED, WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
 NO_IMAGE = Image("", "")

@@ -35,7 +35,7 @@ from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Demands, Target
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.project import is_installed, list_required
-from envcheck.rules.wanted_releases import check_requirements
+from envcheck.rules.targets import check_requirements
 
 
 @dataclass

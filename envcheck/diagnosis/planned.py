@@ -50,9 +50,8 @@ from envcheck.rules.builds import is_conda_build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import Description, planned_facts, with_python
-from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.judgement import judge_release
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import judged_frameworks, wanted_releases
 
 # Findings that go with the release that is replaced.
 _REPLACED_FINDINGS = RELEASE_FINDINGS | {

@@ -20,6 +20,7 @@ from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.ending import Ending
 from envcheck.explain.facts import MISSING_RELEASES, build_context
 from envcheck.explain.frame import is_exception
+from envcheck.explain.last_words import judge_raised, judge_stated
 from envcheck.explain.log import (
     Claim,
     Log,
@@ -36,8 +37,6 @@ from envcheck.explain.placements import PLACED
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
-from envcheck.explain.reasons_raised import judge_raised
-from envcheck.explain.reasons_stated import judge_stated
 from envcheck.explain.refuted import with_unrefuted_remedies
 from envcheck.explain.resolver import Clash, find_fitting_releases
 from envcheck.explain.scan import Scan, scan

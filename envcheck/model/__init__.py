@@ -30,23 +30,40 @@ from envcheck.model.actions import (
     Trace,
     program_path,
 )
-from envcheck.model.codec import CodecError, decode, encode
-from envcheck.model.findings import (
+from envcheck.model.answers import (
+    BLOCKED,
     COMPATIBLE,
     ERROR,
+    FIXED,
     INCOMPATIBLE,
+    INSTALLED,
     NOTE,
     OTHER_CAUSE,
+    PLANNED,
+    RESTORED,
+    UNCHANGED,
     UNDETERMINED,
+    UNSETTLED,
+    WAITING_FOR_RESTART,
     WARNING,
     Alternative,
+    Change,
     Citation,
+    Clash,
+    Environment,
     Evidence,
     Finding,
     Judged,
+    Outcome,
+    Plan,
+    PlannedRelease,
+    Rejected,
     Remedy,
     Report,
+    RequirementSet,
+    SystemChange,
 )
+from envcheck.model.codec import CodecError, decode, encode
 from envcheck.model.fixes import About, Advise, Fix, FollowRow
 from envcheck.model.machine import (
     AT_RUN,
@@ -104,25 +121,6 @@ from envcheck.model.machine import (
     from_file,
     mark_uncollected,
     parse_fact,
-)
-from envcheck.model.plans import (
-    BLOCKED,
-    FIXED,
-    INSTALLED,
-    PLANNED,
-    RESTORED,
-    UNCHANGED,
-    UNSETTLED,
-    WAITING_FOR_RESTART,
-    Change,
-    Clash,
-    Environment,
-    Outcome,
-    Plan,
-    PlannedRelease,
-    Rejected,
-    RequirementSet,
-    SystemChange,
 )
 from envcheck.model.records import dataclass, field, list_fields, make_record, replace
 from envcheck.model.releases import (

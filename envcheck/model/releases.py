@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from envcheck.model.findings import Citation
+from envcheck.model.answers import Citation
 from envcheck.model.records import dataclass, field
 
 

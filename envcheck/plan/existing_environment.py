@@ -51,9 +51,8 @@ from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
-from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.requirements import requirements_of
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import judged_frameworks, wanted_releases
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from envcheck.model.versions import Requirement, can_be_met, name_of, read_requi
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, capabilities
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
-from envcheck.rules.wanted_releases import UnknownNameError, check_requirements
+from envcheck.rules.targets import UnknownNameError, check_requirements
 
 DRIVER = "driver"  # asks for NVIDIA's driver, in place of a requirement
 ENGINES = ("docker", "containerd", "podman")  # of containers that get the GPUs

@@ -29,7 +29,7 @@ from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
-from envcheck.rules.wanted_releases import WantedRelease, wanted_releases
+from envcheck.rules.targets import WantedRelease, wanted_releases
 
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
 _NO_CUDA_ON_MACOS = (

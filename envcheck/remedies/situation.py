@@ -40,7 +40,7 @@ from envcheck.rules.gpu_releases import (
     find_served_release,
     gpu_requirement,
 )
-from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
+from envcheck.rules.targets import JudgedFramework, judged_builds, judged_frameworks
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
 WSL, WINDOWS, MACOS, JETSON = "wsl", "windows", "macos", "jetson"

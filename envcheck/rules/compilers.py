@@ -45,9 +45,8 @@ from envcheck.rules.context import (
     source_of,
 )
 from envcheck.rules.gpus import JudgedGpu, judged_gpus
-from envcheck.rules.judged_builds import cuda_builds
+from envcheck.rules.targets import cuda_builds, wanted_releases
 from envcheck.rules.toolkit import built_for_cuda, toolkit_evidence, unknown_release
-from envcheck.rules.wanted_releases import wanted_releases
 
 TOO_NEW = "host-compiler-too-new"
 TOO_OLD = "host-compiler-too-old"

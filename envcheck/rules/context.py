@@ -30,7 +30,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.findings import Citation
+from envcheck.model.answers import Citation
 from envcheck.model.fixes import NOBODY
 
 P = ParamSpec("P")

@@ -47,9 +47,8 @@ from envcheck.rules.gpu_releases import (
     has_cuda_wheels,
     problem_findings,
 )
-from envcheck.rules.judged_builds import JudgedFramework, judged_frameworks
+from envcheck.rules.targets import JudgedFramework, judged_frameworks, wanted_releases
 from envcheck.rules.toolkit import system_toolkits, weigh
-from envcheck.rules.wanted_releases import wanted_releases
 
 
 def _load_data() -> CudaWheels:

@@ -44,7 +44,7 @@ from envcheck.rules.context import (
     source_of,
 )
 from envcheck.rules.gpus import JudgedGpu, judged_gpus
-from envcheck.rules.judged_builds import cuda_builds, judged_builds
+from envcheck.rules.targets import cuda_builds, judged_builds
 from envcheck.rules.toolkit import (
     cudnn_lookup,
     in_environment,

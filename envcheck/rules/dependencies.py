@@ -44,7 +44,6 @@ from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.installed_files import find_import
-from envcheck.rules.judged_builds import judged_frameworks
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import (
     KnownBreak,
@@ -53,6 +52,7 @@ from envcheck.rules.requirements import (
     tried_citation,
     tried_release,
 )
+from envcheck.rules.targets import judged_frameworks
 
 OTHER, BUILD = "dependency-conflict", "extension-build-mismatch"
 _ABOUT = {

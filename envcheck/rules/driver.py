@@ -76,7 +76,7 @@ from envcheck.rules.gpus import (
     judged_gpus,
     was_given_gpus,
 )
-from envcheck.rules.judged_builds import package_builds
+from envcheck.rules.targets import package_builds
 
 _FOREIGN = ("nouveau", "vfio-pci")
 

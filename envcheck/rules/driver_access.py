@@ -48,7 +48,7 @@ from envcheck.rules.gpus import (
     visible_selection,
     was_given_gpus,
 )
-from envcheck.rules.judged_builds import judged_builds
+from envcheck.rules.targets import judged_builds
 
 _ID = "driver-device-nodes"
 _UVM = "/dev/nvidia-uvm"

@@ -46,8 +46,7 @@ from envcheck.rules.context import RULES, Check, Context, Rule, Target, Undecide
 from envcheck.rules.gpus import cuda_starts
 from envcheck.rules.headline import write_headline
 from envcheck.rules.installed_files import DEATH
-from envcheck.rules.judged_builds import target_builds
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import target_builds, wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:

@@ -67,9 +67,8 @@ from envcheck.rules.gpu_releases import (
     problem_findings,
 )
 from envcheck.rules.gpus import vendor_of_build
-from envcheck.rules.judged_builds import JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.requirements import requirements_of
-from envcheck.rules.wanted_releases import (
+from envcheck.rules.targets import (
     EXTRA,
     EXTRA_PLATFORM,
     LABEL,
@@ -80,7 +79,10 @@ from envcheck.rules.wanted_releases import (
     PYTHON,
     REMOVED,
     UNLISTED,
+    JudgedFramework,
     WantedRelease,
+    judged_builds,
+    judged_frameworks,
     required_frameworks,
     wanted_releases,
 )

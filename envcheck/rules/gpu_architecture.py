@@ -40,8 +40,7 @@ from envcheck.rules.context import Context, UndecidedError, cite, incompatible, 
 from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, judged_gpus
-from envcheck.rules.judged_builds import judged_builds, package_builds
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import judged_builds, package_builds, wanted_releases
 
 
 @dataclass

@@ -36,8 +36,7 @@ from envcheck.model.fixes.hardware import (
 from envcheck.rules.builds import Build, build_of
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
-from envcheck.rules.judged_builds import is_for_gpu_alone, judged_builds
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {

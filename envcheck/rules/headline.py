@@ -10,8 +10,7 @@ from envcheck.model.text import counted
 from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
-from envcheck.rules.judged_builds import judged_builds
-from envcheck.rules.wanted_releases import wanted_releases
+from envcheck.rules.targets import judged_builds, wanted_releases
 
 _WORK = {"gpu": "GPU deep learning", "cpu": "deep learning on the CPU"}
 # What a finding stops -> what its subject cannot do.

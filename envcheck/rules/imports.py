@@ -39,8 +39,8 @@ from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
 from envcheck.rules.installed_files import DEATH
-from envcheck.rules.judged_builds import target_builds
 from envcheck.rules.python import describe_lost_modules, find_lost_modules
+from envcheck.rules.targets import target_builds
 
 _VARIABLE = "environment-variable"
 _LONGEST = 300  # characters of an exception in a sentence

@@ -52,8 +52,8 @@ from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, cite, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on
 from envcheck.rules.installed_files import find_import
-from envcheck.rules.judged_builds import judged_builds, package_builds
 from envcheck.rules.requirements import marker_holds, requirements_of
+from envcheck.rules.targets import judged_builds, package_builds
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
 CONFLICT = "cuda-wheel-conflict"

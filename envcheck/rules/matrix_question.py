@@ -43,7 +43,7 @@ from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_a
 from envcheck.rules.gpu_releases import floor_of
 from envcheck.rules.newest_release import NewestRelease, list_newest
 from envcheck.rules.row_judge import Candidate, Question, RowJudge
-from envcheck.rules.wanted_releases import check_requirements
+from envcheck.rules.targets import check_requirements
 
 
 @dataclass

@@ -34,9 +34,8 @@ from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.context import Context, cite, incompatible, rule
 from envcheck.rules.installed_files import DEATH
-from envcheck.rules.judged_builds import judged_builds, target_builds
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
-from envcheck.rules.wanted_releases import BITS, GLIBC, wanted_releases
+from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
 
 _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 

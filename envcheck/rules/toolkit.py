@@ -39,7 +39,7 @@ from envcheck.model.text import find_group
 from envcheck.rules.builds import Build, brings_cuda, is_from_conda
 from envcheck.rules.context import Context, cite, describe, each, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, judged_gpus
-from envcheck.rules.judged_builds import cuda_builds
+from envcheck.rules.targets import cuda_builds
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
 _CUDA = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusolverMg", "cusparse")

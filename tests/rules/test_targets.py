@@ -10,8 +10,7 @@ from packaging.version import Version
 from envcheck.model import Absent, Facts, RequestError
 from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.rules import evaluate
-from envcheck.rules.judged_builds import judged_builds, target_builds
-from envcheck.rules.wanted_releases import (
+from envcheck.rules.targets import (
     BITS,
     GLIBC,
     LIBC,
@@ -22,6 +21,8 @@ from envcheck.rules.wanted_releases import (
     UNLISTED,
     WantedRelease,
     check_requirements,
+    judged_builds,
+    target_builds,
     wanted_releases,
 )
 from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix
