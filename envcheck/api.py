@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         TableRow,
         TablesFound,
     )
-    from envcheck.rules.newest_release import NewestRelease
+    from envcheck.rules.release_search import NewestRelease
     from envcheck.smoke.session import Session
 
 Path: TypeAlias = "str | os.PathLike[str]"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from envcheck.explain.prompts import match_prompt
 from envcheck.explain.resolver import Clash, read_clash
-from envcheck.explain.sentences import Stated, read_stated
-from envcheck.explain.statements import Raised, read_raised
+from envcheck.explain.statements import Raised, Stated, read_raised, read_stated
+from envcheck.explain.text import match_prompt
 from envcheck.model import dataclass
 
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on

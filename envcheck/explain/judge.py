@@ -19,7 +19,6 @@ from envcheck.explain.claim_values import (
 from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.ending import Ending
 from envcheck.explain.facts import MISSING_RELEASES, build_context
-from envcheck.explain.frame import is_exception
 from envcheck.explain.last_words import judge_raised, judge_stated
 from envcheck.explain.log import (
     Claim,
@@ -51,6 +50,7 @@ from envcheck.explain.survival import (
     is_unused_gpu,
     weigh_what_failed_last,
 )
+from envcheck.explain.text import is_exception
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,

@@ -9,12 +9,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from envcheck.explain.claim_values import is_known_distribution
-from envcheck.explain.frame import is_exception
 from envcheck.explain.log import Claim, Log, Strength
 from envcheck.explain.reasons_cuda import library_claims
-from envcheck.explain.sentences import Stated
 from envcheck.explain.signatures import Event, load_driver_errors
-from envcheck.explain.statements import Raised
+from envcheck.explain.statements import Raised, Stated
+from envcheck.explain.text import is_exception
 from envcheck.model import canonical_name, replace
 from envcheck.model.versions import within
 from envcheck.rules.catalogue import catalogue

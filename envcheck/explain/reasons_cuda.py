@@ -22,7 +22,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
 from envcheck.model.versions import cuda_of_digits, matches, public_version
 from envcheck.rules.builds import installed_builds
-from envcheck.rules.gpu_code import parse_target
+from envcheck.rules.gpus import parse_target
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
     "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",

@@ -9,8 +9,6 @@ from itertools import accumulate, compress, islice
 from typing import Any
 
 from envcheck.explain.ending import TAIL_BYTES, Ending, read_ending
-from envcheck.explain.frame import is_shown
-from envcheck.explain.prompts import list_answers
 from envcheck.explain.signatures import Event, Signature
 from envcheck.explain.text import (
     KEPT_BYTES,
@@ -20,7 +18,9 @@ from envcheck.explain.text import (
     WrappedLine,
     clean_line,
     encode_fragment,
+    is_shown,
     join_wrapped_lines,
+    list_answers,
     list_spread_lines,
 )
 from envcheck.host.system import has_sse42

@@ -1,12 +1,14 @@
-"""What a program died of, read from its traceback: the exception, and whose code raised it."""
+"""What a program died of: the exception of its traceback, and what its last sentences state."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from envcheck.explain.text import clean_line
+from envcheck.explain.text import clean_line, is_shown
+from envcheck.frameworks import identities
 from envcheck.model import dataclass
+from envcheck.model.text import find_group
 
 _EXCEPTION = (
     r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound))(?:: (.*))?$"
@@ -67,3 +69,165 @@ def _find_owner(path: str) -> str:
     if match:
         return match[1]
     return "python" if re.match(_STANDARD, path) else ""
+
+
+# Sentences that state what is wrong.
+
+
+_NAME = r"[A-Za-z][\w.-]*(?:\[[\w,-]+\])?"
+_RELEASE = r"\d+(?:\.\d+)*(?:\.post\d+|(?:a|b|rc)\d+)?"
+_FLOOR = rf"(?:at least |>= ?|version |v)*(?P<floor>{_RELEASE})"
+_BOUND = rf"(?:[<>=!~]=|[<>]) ?{_RELEASE}"
+_RANGE = rf"\(?(?P<range>{_BOUND}(?:, ?{_BOUND})*)"
+_SUBJECT = (
+    r"[`'\"]?(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|(?i:compute|cuda) capability"
+    rf"|{_NAME})[`'\"]?"
+)
+_ARTICLE, _LEAST = r"(?:the |a |an )?", r"(?:at least |>= ?)v?"
+_NEEDS = (
+    r"\b(?:requires?|needs?|expects?|depends on|must have|(?:please |to )?install|has requirement)"
+)
+_OR_NEWER = r"(?:\.x)?(?: or (?:newer|later|higher|above|greater)|\+| and (?:newer|above|later))"
+_IS = r"(?:is installed with version |version |== ?)"
+_LESS = r"\b(?:less|lower|older|smaller) than (?:the )?(?:minimum )?(?:required )?"
+_OR_OLDER = r"(?:\.x)? or (?:less|older|lower|earlier|below)"
+# tokenizers>=0.21,<0.22 is required ..., but found tokenizers==0.20.3; upgrade torch to at least
+# v2.6; requires PyTorch version >= 2.1; needs CUDA 12.4 or newer; numpy must be at least 1.26
+_REQUIREMENTS = (
+    rf"{_SUBJECT} ?{_RANGE}\)?(?: is| are)? (?:required|needed)",
+    rf"(?i:upgrade|update) {_SUBJECT} to {_FLOOR}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT} ?{_RANGE}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version| release)?(?: of)?:? {_LEAST}(?P<floor>{_RELEASE})",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<floor>{_RELEASE}){_OR_NEWER}",
+    rf"{_SUBJECT}(?: version)? (?:must|should|needs to|has to) be (?:{_RANGE}|{_FLOOR})",
+    rf"{_SUBJECT} (?:version )?{_FLOOR}{_OR_NEWER} (?:is|are) (?:required|needed)",
+    rf"{_SUBJECT} {_IS}v?(?P<there>{_RELEASE}).{{0,60}}{_LESS}{_FLOOR}",
+    rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<ceiling>{_RELEASE}){_OR_OLDER}",
+    rf"(?i:minimum (?:required |supported )?){_SUBJECT}(?: version| required)*(?: is|:)? {_FLOOR}",
+)
+_FOUND = rf"(?i:found|have|has|got|installed|using|is)\b[^\d]{{0,40}}?v?({_RELEASE})"
+# CUDA 12.4 on a driver that only supports up to 11.4
+_BEYOND_DRIVER = r"CUDA (?P<cuda>\d+\.\d).{0,60}\bdriver\b.{0,60}\bsupports?\D{0,40}(\d+\.\d)"
+_LIBRARY = (
+    r"\b(?P<library>lib(?:cuda|cu|nv|nccl)[\w+-]*\.so[.\d]*|(?:cu|nv)\w+\d*\.dll)"
+    r"|[\"'](?P<bare>cuda|nvcuda|nvidia-ml)[\"'] (?:shared |dynamic )?library"
+)
+_NOT_LOADED = (
+    r"(?i)\b(?:unable|cannot|can ?not|can't|could ?n.?t|could not|fail(?:s|ed|ure)?|not (?:found|"
+    r"loaded)|missing|no such file)\b"
+)
+_REFUSED = (
+    r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
+    r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
+)
+_PATTERN = r"(?:zsh|fish): no matches found: (?P<word>[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*)$"
+_FAILS = (
+    r"(?i)\b(?:fail(?:ed|ure|s)?(?: to)?|unable to|cannot|can'?t|could(?: not|n'?t))\b[\w ]{0,24}?"
+)
+_STARTS = rf"{_FAILS}\b(?:launch|invoke|run|execute|start|spawn|locate|find) (?:the |a )?[`'\"]?"
+_PAIR = r"v?(\d+(?:\.\d+)+).{0,80}?\b(?:not match|mismatch|but|incompatible|differs?|not the same)"
+# What is wrong, in words of any program: the finding that they are of.
+_FAULTS = {
+    "driver-library-mismatch": (
+        r"(?i)\b(?:kernel (?:module |driver )?version|DSO|NVML|client|driver library)\b.{0,40}?"
+        rf"{_PAIR}.{{0,80}}?\b(?:kernel|DSO|NVML|driver|library)\b"
+    ),
+    "gpu-memory-exhausted": (
+        rf"{_FAILS}\ballocat\w+\b.{{0,60}}\b(?:GPU|device|CUDA|VRAM)\b"
+        r"|\bRESOURCE_EXHAUSTED\b|_ALLOC_FAILED\b|\bCUDA\b.{0,20}\bout of memory\b"
+    ),
+    "ptxas-problem": rf"{_STARTS}ptxas\b",
+    "toolkit-missing": rf"{_STARTS}nvcc\b",
+    "build-tools-missing": (
+        rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
+        r"|Python (?:libs|headers))(?![\w.+-])"
+    ),
+    "driver-missing": rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b",
+    "cpu-missing-avx": (
+        r"\b(?:AVX\w*|SSE4\S*|FMA)\b(?! ?=).{0,60}(?:n'?t|not) (?:available|supported)"
+        r"|\b(?:CPU|processor)\b.{0,40}(?:n'?t|not) support\b.{0,30}\b(?:AVX\w*|SSE4\S*)"
+    ),
+    "cudnn-too-old": (
+        r"(?i)\bcudnn\b.{0,30}?\d+\.\d\S* but\b.{0,40}\b(?:compiled|built)\b.{0,20}\d+\.\d"
+    ),
+    "dependency-conflict": r"\bversion \d\S* .{0,60}\bnot compatible with\b.{0,60}\bversion \d",
+    "framework-duplicate-dists": r"\bmultiple \w+ packages are installed\b",
+    "framework-package-removed": r"[\"'`][\w-]+[\"'`] package has been (?:removed|withdrawn)",
+}
+# cudaGetDeviceCount returned 30; cuInit(0) failed with error code 999; error=101 : invalid ...
+_CODE = (
+    r"\b(?:cu[A-Z]|cuda[A-Z]|hipGet|THCudaCheck)\w*(?:\(\w*\))?.{0,80}?"
+    r"\b(?:returned|error|code|status|failed)\b\D{0,12}(?P<code>\d{1,3})\b"
+)
+_WARNING = r"\bWARN(?:ING)?\b"
+_LAST_LINES = 60  # at the end of a log
+
+
+@dataclass
+class Stated:
+    """A sentence that names what is wrong, with its values."""
+
+    kind: str  # "needs", "library", "refused", "pattern", "fault", "code"
+    text: str
+    number: int  # of its line in the log, 1-based
+    what: str = ""  # the package or part, the library, the word, the finding, the number
+    releases: str = ""  # what is required of it: ">=2.6"
+    found: str = ""  # which release is there
+
+
+def read_stated(lines: Sequence[str], last: int) -> Stated | None:
+    """Return the last such sentence in lines that end at `last`.
+
+    Sample: "ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning of this
+    module, but found tokenizers==0.20.3."
+    """
+    before, found = "", None
+    for number, raw in enumerate(lines[-_LAST_LINES:], last - len(lines[-_LAST_LINES:]) + 1):
+        line = clean_line(raw.encode())
+        is_warning = re.search(_WARNING, line.bare.removesuffix(line.text)) is not None
+        if not (is_warning or line.is_remark or is_shown(line.text, before.encode())):
+            found = _read_line(line.text, number) or found
+        before = raw
+    return found
+
+
+def _read_line(text: str, number: int) -> Stated | None:
+    word = re.search(_PATTERN, text)
+    if word:
+        return Stated("pattern", text, number, word["word"])
+    beyond = re.search(_BEYOND_DRIVER, text)
+    if beyond:
+        return Stated("needs", text, number, "cuda driver", f">={beyond['cuda']}", beyond[2])
+    library = re.search(_LIBRARY, text) if re.search(_NOT_LOADED, text) else None
+    if library:
+        name = library["library"] or f"lib{library['bare'].removeprefix('nv')}.so.1"
+        return Stated("library", text, number, name)
+    for pattern in _REQUIREMENTS:
+        match = re.search(pattern, text)
+        if match:
+            return _read_requirement(match, text, number)
+    if re.search(r"https?://", text) and re.search(_REFUSED, text):
+        return Stated("refused", text, number)
+    return _read_fault(text, number)
+
+
+def _read_fault(text: str, number: int) -> Stated | None:
+    """Read a fault that names no requirement: what does not start or differs, a number."""
+    for finding, pattern in _FAULTS.items():
+        if re.search(pattern, text):
+            return Stated("fault", text, number, finding)
+    code = re.search(_CODE, text)
+    return Stated("code", text, number, code["code"]) if code else None
+
+
+def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
+    parts = match.groupdict()
+    if parts.get("ceiling"):
+        *head, last = parts["ceiling"].split(".")
+        releases = f"<{'.'.join((*head, str(int(last) + 1)))}"  # 2.1 or less admits 2.1.3
+    else:
+        releases = (parts.get("range") or f">={parts['floor']}").replace(" ", "")
+    there = parts.get("there") or (find_group(_FOUND, text[match.end() :]))
+    name = parts["what"].lower()
+    by_title = {item.title.lower(): item.name for item in identities()}
+    return Stated("needs", text, number, by_title.get(name, name), releases, there)

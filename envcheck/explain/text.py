@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from envcheck.explain.frame import is_exception, is_remark
 from envcheck.host.documents import parse_object
 from envcheck.model import dataclass
 
@@ -498,3 +497,77 @@ def _may_follow(lines: Sequence[str]) -> bool:
         return False
     line = clean_line(lines[1].encode())
     return line.text == line.bare
+
+
+# What a line is within a log: a claim, a remark, or only shown, as source or a value.
+
+
+_REMARK = r"\b(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS)\b"
+_EXCEPTION = r"\W*(?:Traceback\b|thread '[^']*' panicked|[\w.]*(?:Error|Exception|Interrupt)\b)"
+# Source in a traceback or under a compiler's warning, a value of a printed dict, a docstring.
+_SHOWN = (
+    r"raise \w|#\s*define\b|(?:warnings|log|logger|logging)\.\w+\(|\d+ \| "
+    r"|(?:if|elif|for|while|with) .*:$|[\[({]*'\w+': |\w+(?:Error|Exception): (?:if|when|raised)\b"
+)
+_FRAME = rb'File "[^"<\n][^"\n]{0,400}", line \d+, in '  # "<stdin>" shows no source
+
+
+def is_remark(prefix: str) -> bool:
+    """Say whether a logger's prefix marks what follows as information."""
+    return re.search(_REMARK, prefix) is not None
+
+
+def is_exception(text: str) -> bool:
+    """Say whether a line names an exception, which a relay may log as information."""
+    return re.match(_EXCEPTION, text) is not None
+
+
+def is_shown(text: str, line_before: bytes) -> bool:
+    """Say whether a line is source that a traceback or a compiler shows, or a value of a dict."""
+    if re.match(_SHOWN, text):
+        return True
+    return re.search(_FRAME, line_before) is not None and not is_exception(text)
+
+
+# What somebody typed into a shell, Python or a notebook, and what was answered.
+
+
+_PYTHON = r"\s*(?:>>> |In \[\d+\]: )"
+_UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
+_OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
+_PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
+_ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
+# a prompt holds one: looking for them is cheaper than the expression
+_PROMPT_MARKS = (">", "In [", "$ ", "# ", "% ")
+# Asked without a prompt: a line of a notebook or of a script that prints one thing.
+_BARE = (
+    r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\","
+    r" =]*\))?\)?|os\.environ\S+)\s*$"
+)
+_BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
+
+
+def list_answers(chunk: bytes) -> Iterator[WrappedLine]:
+    """List what was asked in a log, each with its answer: "torch.cuda.is_available() -> False".
+
+    Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is
+    that answer.
+    """
+    lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
+    for number, (line, next_line) in enumerate(pairwise([*lines, ""]), 1):
+        match = match_prompt(line) or _match_marked(_BARE, _BARE_MARKS, line)
+        if not match:
+            continue
+        question, answer = match["asked"].strip(), next_line.strip()
+        if re.match(_ANY_PROMPT, next_line):
+            answer = "None" if re.match(_PYTHON, line) else ""
+        yield WrappedLine(number, (line, next_line), f"{question} -> {answer}", is_certain=True)
+
+
+def match_prompt(line: str) -> re.Match[str] | None:
+    """Match a line in which somebody types, behind a prompt of a shell or of Python."""
+    return _match_marked(_PROMPT, _PROMPT_MARKS, line)
+
+
+def _match_marked(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
+    return re.match(pattern, line) if any(mark in line for mark in marks) else None

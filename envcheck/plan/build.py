@@ -83,8 +83,8 @@ from envcheck.rules.described_machine import (
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
+from envcheck.rules.release_search import is_refused_for_gpu
 from envcheck.rules.requirements import wheel_glibc
-from envcheck.rules.row_judge import is_refused_for_gpu
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another
 # system.

@@ -38,10 +38,9 @@ from envcheck.remedies import find_install
 from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import list_cudnn_caps
-from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
-from envcheck.rules.gpu_code import NONE as NO_CODE
-from envcheck.rules.gpu_code import coverage, parse_target
-from envcheck.rules.requirements import wheel_glibc
+from envcheck.rules.gpus import NONE as NO_CODE
+from envcheck.rules.gpus import coverage, parse_target
+from envcheck.rules.requirements import has_extra_wheels, has_extras, resolve_extras, wheel_glibc
 
 
 @dataclass

@@ -55,7 +55,7 @@ from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.gpu_architecture import is_unread
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.judgement import ReleaseJudge
-from envcheck.rules.row_judge import is_refused_for_gpu
+from envcheck.rules.release_search import is_refused_for_gpu
 
 # what loader paths set by the environment's activation resolve
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"

@@ -11,7 +11,7 @@ from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, en
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import Json, document_text, pick_fields, schema_keys
 from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
-from envcheck.rules.newest_release import NewestRelease
+from envcheck.rules.release_search import NewestRelease
 
 _HEADS = (
     "release", "platform", "Pythons", "CUDA", "driver", "cuDNN", "GPU code", "glibc", "numpy",

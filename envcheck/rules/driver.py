@@ -65,9 +65,9 @@ from envcheck.rules.gpu_architecture import (
     possible_cuda_builds,
     verdict_on,
 )
-from envcheck.rules.gpu_code import JIT
 from envcheck.rules.gpu_releases import driver_floor, full_driver, is_windows_driver, toolkit_of
 from envcheck.rules.gpus import (
+    JIT,
     JudgedGpu,
     cuda_starts,
     gpu_name,

@@ -58,7 +58,6 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
-from envcheck.rules.extras import extra_table, list_extras
 from envcheck.rules.gpu_releases import (
     driver_runs,
     empty_wheels,
@@ -67,7 +66,7 @@ from envcheck.rules.gpu_releases import (
     problem_findings,
 )
 from envcheck.rules.gpus import vendor_of_build
-from envcheck.rules.requirements import requirements_of
+from envcheck.rules.requirements import extra_table, list_extras, requirements_of
 from envcheck.rules.targets import (
     EXTRA,
     EXTRA_PLATFORM,

@@ -37,9 +37,17 @@ from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.versions import within
 from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
-from envcheck.rules.gpu_code import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
-from envcheck.rules.gpus import JudgedGpu, judged_gpus
+from envcheck.rules.gpus import (
+    JIT,
+    NATIVE,
+    NONE,
+    JudgedGpu,
+    build_targets,
+    coverage,
+    judged_gpus,
+    parse_target,
+)
 from envcheck.rules.targets import judged_builds, package_builds, wanted_releases
 
 

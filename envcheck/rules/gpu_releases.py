@@ -34,7 +34,7 @@ from envcheck.model.fixes.packages import InstallRequirements
 from envcheck.model.versions import matches, name_of
 from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, cite, once
-from envcheck.rules.gpu_code import NATIVE, build_targets, coverage
+from envcheck.rules.gpus import NATIVE, build_targets, coverage
 from envcheck.rules.targets import judged_builds, judged_frameworks
 
 

@@ -41,8 +41,7 @@ from envcheck.model.versions import matches, name_of, read_requirement
 from envcheck.rules.builds import find_plugin, rows_by_extra
 from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
 from envcheck.rules.gpu_releases import floor_of
-from envcheck.rules.newest_release import NewestRelease, list_newest
-from envcheck.rules.row_judge import Candidate, Question, RowJudge
+from envcheck.rules.release_search import Candidate, NewestRelease, Question, RowJudge, list_newest
 from envcheck.rules.targets import check_requirements
 
 

@@ -37,8 +37,13 @@ from envcheck.rules.builds import (
     supports_python,
 )
 from envcheck.rules.context import Context, once
-from envcheck.rules.extras import has_extra_wheels, has_extras, resolve_extras
-from envcheck.rules.requirements import marker_holds, wheel_glibc
+from envcheck.rules.requirements import (
+    has_extra_wheels,
+    has_extras,
+    marker_holds,
+    resolve_extras,
+    wheel_glibc,
+)
 
 # What the requirements of --for mean on this machine.
 

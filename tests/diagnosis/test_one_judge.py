@@ -40,7 +40,7 @@ from envcheck.rules import Context, Target, catalogue
 from envcheck.rules.described_machine import Description, capabilities, planned_facts
 from envcheck.rules.judgement import is_unstated
 from envcheck.rules.matrix_question import find_releases
-from envcheck.rules.row_judge import Question, RowJudge
+from envcheck.rules.release_search import Question, RowJudge
 from tests.hosts.test_hosts import NAMES, snapshot_of
 
 TODAY = date(2026, 11, 22)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.prompts import list_answers
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
+from envcheck.explain.text import list_answers
 
 TRANSCRIPTS = (
     (">>> torch.cuda.is_available()\nFalse\n", "torch.cuda.is_available() -> False"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.sentences import read_stated
+from envcheck.explain.statements import read_stated
 from tests.cases.judged import judge_text
 
 # line -> kind, what, releases, found

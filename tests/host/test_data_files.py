@@ -35,10 +35,9 @@ from envcheck.remedies.hardware import XidTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
-from envcheck.rules.extras import ExtraTable
 from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
 from envcheck.rules.installed_files import Imports
-from envcheck.rules.requirements import PipTags, TriedRequirements
+from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [

@@ -10,7 +10,7 @@ import pytest
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
 from envcheck.model.fixes.hardware import AvoidReportedFailure
 from envcheck.rules.context import UndecidedError
-from envcheck.rules.gpu_code import JIT, NATIVE, NONE, coverage, parse_target
+from envcheck.rules.gpus import JIT, NATIVE, NONE, coverage, parse_target
 from tests.rules.factory_machine import NONE as ABSENT
 from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run
 

@@ -11,8 +11,17 @@ from envcheck.matrix import Matrix, load_matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkRelease, list_fields
 from envcheck.rules.described_machine import LINUX
 from envcheck.rules.matrix_question import MATRIX_PLATFORMS, ReleasesFound, find_releases
-from envcheck.rules.newest_release import distributions_of, list_candidates, list_newest
-from envcheck.rules.row_judge import CELLS_OF_GPUS, JUDGED_CELLS, Candidate, Fit, Question, RowJudge
+from envcheck.rules.release_search import (
+    CELLS_OF_GPUS,
+    JUDGED_CELLS,
+    Candidate,
+    Fit,
+    Question,
+    RowJudge,
+    distributions_of,
+    list_candidates,
+    list_newest,
+)
 
 DRIVERS = (
     "",

@@ -13,7 +13,7 @@ from envcheck.rules import Context, Target, engine
 from envcheck.rules.context import Rule, once
 from envcheck.rules.judgement import Judgement, ReleaseJudge
 from envcheck.rules.matrix_question import find_releases
-from envcheck.rules.row_judge import Question, RowJudge
+from envcheck.rules.release_search import Question, RowJudge
 from envcheck.rules.targets import wanted_releases
 
 RELEASES = ("torch==2.6.0", "torch==2.7.1", "tensorflow==2.15.0")
