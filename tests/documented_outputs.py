@@ -142,16 +142,19 @@ class Page:
         }
 
 
-def count_screens(path: Path, folder: Path) -> str:
-    """Return the table of a page of screens: the lines of each below its heading, at 80 and 60 columns."""
-    columns = ("80", "60")
+Blocks = list[tuple[re.Match[str], str, str]]
+
+
+def count_screens(path: Path, folder: Path, usual: Blocks) -> str:
+    """Return the table of a page of screens: the lines of each below its heading, at 80 and 60 columns.
+
+    `usual` are its blocks as they stand there, at 80.
+    """
     lines: dict[str, list[str]] = {}
-    for wide in columns:
-        narrow = folder / wide
-        narrow.mkdir()
-        text = path.read_text(encoding="utf-8").replace("columns=80", f"columns={wide}")
-        (narrow / "page.md").write_text(text, encoding="utf-8")
-        for block, shown, printed in Page(narrow / "page.md", narrow).blocks():
+    text = path.read_text(encoding="utf-8").replace("columns=80", "columns=60")
+    (folder / "page.md").write_text(text, encoding="utf-8")
+    for blocks in (usual, Page(folder / "page.md", folder).blocks()):
+        for block, shown, printed in blocks:
             title = re.findall(r"^## (.*)$", text[: block.start()], re.MULTILINE)[-1]
             count = str(printed.count("\n") - 1)  # without the command
             # who owns a process, and whether this user may see it, differs
@@ -283,8 +286,9 @@ if __name__ == "__main__":
     for page in PAGES:
         with tempfile.TemporaryDirectory() as folder:
             page.write_text(Page(page, Path(folder)).rewritten(), encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        counted = count_screens(SCREENS, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as narrow:
+        usual = list(Page(SCREENS, Path(folder)).blocks())
+        counted = count_screens(SCREENS, Path(narrow), usual)
         text = SCREENS.read_text(encoding="utf-8")
         SCREENS.write_text(COUNTED.sub(lambda _: counted, text), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.documented_outputs import (
     PAGES,
     ROOT,
     SCREENS,
+    Blocks,
     Page,
     UnrunnableError,
     count_screens,
@@ -27,10 +30,17 @@ SHOWING = [
 ]
 
 
+@cache
+def blocks_of(page: Path) -> Blocks:
+    """Run what a page shows, once."""
+    with tempfile.TemporaryDirectory() as folder:
+        return list(Page(page, Path(folder)).blocks())
+
+
 @pytest.mark.needs("posix")
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_shown_output_is_what_is_printed(page: Path, tmp_path: Path) -> None:
-    for _, shown, printed in Page(page, tmp_path).blocks():
+def test_every_shown_output_is_what_is_printed(page: Path) -> None:
+    for _, shown, printed in blocks_of(page):
         difference = difflib.unified_diff(
             shown.splitlines(), printed.splitlines(), "shown", "printed", lineterm=""
         )
@@ -43,7 +53,8 @@ def test_every_shown_output_is_what_is_printed(page: Path, tmp_path: Path) -> No
 def test_the_lines_of_each_screen_are_counted(tmp_path: Path) -> None:
     found = COUNTED.search(SCREENS.read_text(encoding="utf-8"))
     assert found
-    assert found[0] == count_screens(SCREENS, tmp_path), "run: python -m tests.documented_outputs"
+    counted = count_screens(SCREENS, tmp_path, blocks_of(SCREENS))
+    assert found[0] == counted, "run: python -m tests.documented_outputs"
     counts = dict(re.findall(r"^\| (.*?) \| (\d+|varies) ", found[0], re.MULTILINE))
     assert len(counts) == 13
     assert int(counts["One problem"]) <= 20
