@@ -278,7 +278,7 @@ def list_free_instances(views: tuple[GpuView, ...]) -> tuple[str, ...]:
 
 def _is_free(view: GpuView) -> bool:
     gpu = view.activity.gpu
-    usable = gpu.mig_enabled.value is not True and gpu.compute_mode.value != "Prohibited"
+    usable = gpu.mig_enabled.value is not True and gpu.compute_mode.value != "prohibited"
     known = gpu.processes.value is not None and view.unaccounted_bytes.value is not None
     unused = all(holder.ending.state == SERVICE for holder in view.holders)
     return usable and known and unused and not has_unexplained_memory(view)

@@ -207,7 +207,7 @@ HALF_GIB = 512 << 20
             (process(9, name="Xorg"),),
             True,
         ),
-        (gpu(**IDLE, compute_mode=known("Prohibited")), (), False),
+        (gpu(**IDLE, compute_mode=known("prohibited")), (), False),
         (gpu(**IDLE, processes_fact=GONE), (), False),  # not known is not free
         (lost(), (), False),
         # its instances are what programs use
