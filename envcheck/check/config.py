@@ -14,6 +14,7 @@ from envcheck.model import UserError, dataclass, field
 from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "schemas/config.schema.json"
+GPU_KEYS = ("gpu-count", "gpu-model", "pcie-width", "pcie-generation", "nvlinks")
 
 
 class ConfigError(UserError):
@@ -49,6 +50,7 @@ class Config:
     imports: bool = True  # whether a doctor may import frameworks for real
     min_memory: int = 0  # bytes that a GPU must have free
     machines: Mapping[str, NamedMachine] = field(default_factory=dict)  # by name
+    gpus: tuple[tuple[str, int | str], ...] = ()  # what the machine has: gpu-count, nvlinks ...
 
 
 def parse_config(text: str) -> Config:
@@ -100,6 +102,7 @@ def _config(table: Mapping[str, Any]) -> Config:
         imports=plain.get("import", True),
         ignored=tuple(_parse_ignored(row) for row in plain["ignore"]),
         machines={name: _parse_machine(row) for name, row in plain.get("machines", {}).items()},
+        gpus=tuple((key, plain[key]) for key in GPU_KEYS if key in plain),
     )
 
 

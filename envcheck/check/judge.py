@@ -110,6 +110,7 @@ def judge_project(
         config.min_compute_capability,
         location,
         min_memory=config.min_memory,
+        gpus=config.gpus,
     )
     demanding = _with_target(context, demands=demands, requirements=())
     is_read = not isinstance(context.python.frameworks, Unknown)

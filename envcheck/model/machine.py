@@ -183,6 +183,8 @@ class DriverFacts:
     nvswitch_present: Fact[bool] = NOT_STATED
     fabric_manager_version: Fact[str] = NOT_STATED
     fabric_manager_running: Fact[bool] = NOT_STATED
+    # of the kernel log since the start: "0000:3b:00: Xid 79", "0000:3b:00: fell off the bus"
+    logged_faults: Fact[Tuple[str, ...]] = NOT_STATED
     packages: Fact[Mapping[str, str]] = NOT_STATED  # dpkg: libnvidia-compute-535 -> 535.261.03...
 
 
@@ -220,6 +222,20 @@ class Gpu:
     mig_enabled: Fact[bool] = NOT_STATED
     mig_devices: Fact[Tuple[MigDevice, ...]] = NOT_STATED
     processes: Fact[Tuple[GpuProcess, ...]] = NOT_STATED
+    # What the driver says of the GPU's state; read for a second at most, and without root.
+    recovery_action: Fact[str] = NOT_STATED  # what the driver asks for: none, reset, reboot, ...
+    remap_pending: Fact[bool] = NOT_STATED  # a faulty memory row is replaced by the next reset
+    remap_failed: Fact[bool] = NOT_STATED  # no spare row was left for a faulty one
+    retired_pages_pending: Fact[bool] = NOT_STATED  # before Ampere: retired by the next reset
+    sram_threshold_exceeded: Fact[bool] = NOT_STATED  # more errors than NVIDIA allows a card
+    ecc_uncorrected: Fact[int] = NOT_STATED  # uncorrectable errors since the driver was loaded
+    slowdown: Fact[Tuple[str, ...]] = NOT_STATED  # why clocks are low: gpu_idle, sw_power_cap, ...
+    pcie_width: Fact[int] = NOT_STATED  # lanes now; fewer may be right for the slot
+    pcie_width_limit: Fact[int] = NOT_STATED  # of the GPU in this slot
+    pcie_generation: Fact[int] = NOT_STATED  # now; an idle GPU lowers it
+    pcie_generation_limit: Fact[int] = NOT_STATED
+    nvlinks_active: Fact[int] = NOT_STATED
+    nvlinks_down: Fact[int] = NOT_STATED  # all of them: perhaps there is no bridge
 
 
 @dataclass

@@ -64,9 +64,18 @@ def collect_driver(host: Host) -> DriverFacts:
         kernel_module_kind=kernel.kind,
         uvm_loaded=kernel.uvm_loaded,
         nouveau_loaded=kernel.nouveau_loaded,
+        logged_faults=_read_log(host, kernel),
         **_make_user_space_facts(libraries, cuda, nvml, smi),
         **_read_installation(host, kernel, libraries, smi),
     )
+
+
+def _read_log(host: Host, kernel: KernelReading) -> Fact[Tuple[str, ...]]:
+    if kernel.version.value is None:
+        return Absent(("not looked for: the driver's kernel module is not loaded",))
+    from envcheck.probes.kernel_log import read_logged_faults  # only for machines with the driver
+
+    return read_logged_faults(host)
 
 
 def _choose_release(

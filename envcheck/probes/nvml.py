@@ -159,6 +159,7 @@ def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
         facts = {
             name: make_field_fact(gpu, name, place, convert)
             for name, convert in _CONVERSIONS.items()
+            if name in gpu or name not in _HEALTH  # only a doctor asks for its health
         }
     index = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
     kernel_driver = Unknown("failed", "NVML does not report the kernel driver", (where,))
@@ -207,7 +208,48 @@ def _to_process(entry: Mapping[str, Any]) -> GpuProcess:
     return GpuProcess(int(entry["pid"]), str(entry["name"]), memory)
 
 
+def _to_recovery_action(value: Any) -> str:
+    number = int(value)
+    # a number that this release does not know is not healthy
+    return _RECOVERY_ACTIONS[number] if number < len(_RECOVERY_ACTIONS) else f"action {number}"
+
+
+def _to_slowdown(value: Any) -> Tuple[str, ...]:
+    return tuple(name for bit, name in _SLOWDOWNS.items() if int(value) & bit)
+
+
+# nvml.h: nvmlGpuRecoveryAction_t, and the bits that nvidia-smi names clocks_event_reason_...
+_RECOVERY_ACTIONS = (
+    "none", "reset", "reboot", "drain-p2p", "drain-and-reset", "recover-imex", "bus-reset",
+    "system-reboot",
+)  # fmt: skip
+_SLOWDOWNS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clocks_setting",
+}
+_HEALTH: Dict[str, Callable[[Any], Any]] = {
+    "recovery_action": _to_recovery_action,
+    "slowdown": _to_slowdown,
+    **dict.fromkeys(
+        ("remap_pending", "remap_failed", "retired_pages_pending", "sram_threshold_exceeded"), bool
+    ),
+    **dict.fromkeys(
+        (
+            "ecc_uncorrected", "pcie_width", "pcie_width_limit", "pcie_generation",
+            "pcie_generation_limit", "nvlinks_active", "nvlinks_down",
+        ),
+        to_count,
+    ),
+}  # fmt: skip
 _CONVERSIONS: Dict[str, Callable[[Any], Any]] = {
+    **_HEALTH,
     "name": _to_text,
     "uuid": _to_text,
     "pci_address": normalize_pci_address,

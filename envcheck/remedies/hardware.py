@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
@@ -22,11 +21,9 @@ from envcheck.model import (
     SYSTEM,
     WINDOWS,
     Alternative,
-    Citation,
     FrameworkRelease,
     Remedy,
     at_least_minor,
-    dataclass,
     major,
 )
 from envcheck.model.fixes.hardware import (
@@ -50,6 +47,7 @@ from envcheck.rules.gpu_releases import (
     serves_capability,
 )
 from envcheck.rules.gpus import numbered_gpus
+from envcheck.rules.hardware import Xid, XidTable
 
 _AVX = Show(
     ("grep", "-c", "-w", "avx", "/proc/cpuinfo"),
@@ -278,30 +276,6 @@ def _list_supporting_releases(
 
 
 # The hardware itself.
-
-
-@dataclass
-class Xid:
-    """One error of NVIDIA's catalogue.
-
-    What it means, what to do at once, and what where it comes back.
-    """
-
-    code: int
-    name: str
-    means: str
-    action: str
-    follow_up: str = ""
-
-
-@dataclass
-class XidTable:
-    """The content of data/nvidia/xid.json."""
-
-    citation: Citation
-    actions: Mapping[str, str]  # action -> the sentence that says it
-    xids: tuple[Xid, ...]
-
 
 # Of several codes the one whose action says most: NVIDIA's own recommendation, then what ends the
 # most work.

@@ -75,6 +75,8 @@ class Demands:
     # the findings against what pip would choose for what is missing
     obstacles: tuple[str, ...] = ()
     min_memory: int = 0  # bytes that a GPU must have free
+    # what the machine is stated to have: gpu-count, gpu-model, pcie-width, nvlinks ...
+    gpus: tuple[tuple[str, int | str], ...] = ()
 
 
 NO_DEMANDS = Demands()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -14,20 +15,24 @@ from envcheck.model import (
     WARNING,
     About,
     Absent,
+    Citation,
     Evidence,
-    Fact,
     Finding,
     Fix,
     FollowRow,
     Gpu,
+    Source,
     Unknown,
+    dataclass,
 )
 from envcheck.model.fixes.hardware import (
     AssignMigInstance,
     CreateMigInstance,
     EnlargeSharedMemory,
     FindHiddenProcess,
-    PowerCycleGpu,
+    FindLostGpu,
+    FollowXid,
+    ServiceGpu,
     SetDefaultComputeMode,
     StopProcess,
     UseMachineWithGpu,
@@ -46,6 +51,29 @@ _NVML_FAULTS = {
 }
 _CUDA_FAULTS = {214: "an uncorrectable memory (ECC) error", 220: "an uncorrectable NVLink error"}
 _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
+
+
+@dataclass
+class Xid:
+    """One error of NVIDIA's catalogue.
+
+    What it means, what to do at once, and what where it comes back.
+    """
+
+    code: int
+    name: str
+    means: str
+    action: str
+    follow_up: str = ""
+
+
+@dataclass
+class XidTable:
+    """The content of data/nvidia/xid.json."""
+
+    citation: Citation
+    actions: Mapping[str, str]  # action -> the sentence that says it
+    xids: tuple[Xid, ...]
 
 
 @rule("gpu-absent", needs=("gpus",), goal="any")
@@ -174,30 +202,78 @@ def _other_evidence(context: Context) -> tuple[Evidence, ...]:
 
 @rule("gpu-hardware-fault", needs=("gpus",))
 def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
-    """Report GPUs that the driver has lost or that fail."""
-    fault = _driver_fault(context)
-    failed = [gpu for gpu in gpus or () if _nvml_fault(gpu) is not None]
-    if fault is None and not failed:
-        return
-    evidence, subject = fault or _gpu_fault(failed[0])
-    severity = ERROR
-    if cuda_starts(context) and len(failed) < len(gpus or ()):
-        severity = WARNING
-    yield incompatible(
-        f"{_name_failed(failed)} fails: {subject}.",
-        (evidence,),
-        severity=severity,
-        cure=PowerCycleGpu(),
-    )
+    """Report GPUs that the driver has lost, that fail, or that it wants to be serviced."""
+    failed = _list_signs(context, "gpu-hardware-fault")
+    works = cuda_starts(context) and len(failed) < len(gpus or ())
+    # where the project states what the machine has, it needs every GPU
+    severity = WARNING if works and not context.demands.gpus else ERROR
+    for gpu, sign in failed:
+        yield sign.report(context, gpu, severity)
+    fault = None if failed else _driver_fault(context)
+    if fault is not None:
+        evidence, subject = fault
+        yield incompatible(
+            f"A GPU fails: {subject}.",
+            (evidence,),
+            severity=severity,
+            cure=ServiceGpu("power-cycle"),
+        )
 
 
-def _name_failed(failed: list[Gpu]) -> str:
-    if not failed:
-        return "A GPU"
-    index = failed[0].nvml_index
-    if index.value is not None:
-        return f"GPU {index.value}"
-    return gpu_name(failed[0])
+@rule("gpu-degraded", severity=WARNING)
+def gpu_degraded(context: Context) -> Iterator[Finding]:
+    """Report GPUs that work, and that are slowed down or may need service."""
+    for gpu, sign in _list_signs(context, "gpu-degraded"):
+        yield sign.report(context, gpu, WARNING)
+
+
+@dataclass
+class HealthSign:
+    """What patterns of a GPU's facts mean, and what ServiceGpu does about it."""
+
+    where: Mapping[str, str]
+    finding: str
+    action: str
+    words: str
+
+    def shows(self, gpu: Gpu) -> bool:
+        """Return whether each fact reads as its pattern says."""
+        return all(re.fullmatch(text, _read(gpu, name)) for name, text in self.where.items())
+
+    def report(self, context: Context, gpu: Gpu, severity: str) -> Finding:
+        """Return the finding, whose evidence is the first of the facts."""
+        name = next(iter(self.where))
+        seen = context.seen(f"gpus.{name}", getattr(gpu, name), _read(gpu, name))
+        cure = ServiceGpu(self.action, _index(gpu))
+        message = f"{_describe_gpu(gpu)} {self.words}."
+        return incompatible(message, (seen,), severity=severity, cure=cure)
+
+
+@dataclass
+class HealthSigns:
+    """The content of data/nvidia/gpu_health.json."""
+
+    citation: Citation
+    signs: tuple[HealthSign, ...]
+
+
+def _read(gpu: Gpu, name: str) -> str:
+    """Return a fact as text; what is absent or unknown is unread, with the reason."""
+    fact = getattr(gpu, name)
+    if fact.value is None:
+        return f"unread {getattr(fact, 'detail', '')}".rstrip()
+    return ", ".join(fact.value) if isinstance(fact.value, tuple) else str(fact.value)
+
+
+def _list_signs(context: Context, finding: str) -> list[tuple[Gpu, HealthSign]]:
+    """List the GPUs whose strongest sign is of this finding."""
+    signs = load_data("nvidia/gpu_health", HealthSigns).signs if context.gpus else ()
+    found = []
+    for gpu in context.gpus:
+        sign = next((sign for sign in signs if sign.shows(gpu)), None)
+        if sign is not None and sign.finding == finding:
+            found.append((gpu, sign))
+    return found
 
 
 def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
@@ -213,22 +289,92 @@ def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
     return None
 
 
-def _nvml_fault(gpu: Gpu) -> int | None:
-    """Return the NVML code with which a GPU could not be opened.
-
-    "NVML (…), GPU 1: GPU is lost (15)".
-    """
-    fact: Fact[str] = gpu.uuid
-    match = None
-    if isinstance(fact, Unknown):
-        match = re.search(r"\((\d+)\)$", fact.detail)
-    return int(match[1]) if match and int(match[1]) in _NVML_FAULTS else None
+# What a program did, or what the line of another fault says.
+_OF_PROGRAMS = ("restart-application", "none", "follow-other", "reset-if-uvm", "update-driver")
 
 
-def _gpu_fault(gpu: Gpu) -> tuple[Evidence, str]:
-    code = _nvml_fault(gpu)
-    detail = gpu.uuid.detail if isinstance(gpu.uuid, Unknown) else ""
-    return Evidence("gpus.uuid", detail), _NVML_FAULTS[code or 15]
+@rule("gpu-degraded", severity=WARNING)
+def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
+    """Find GPUs whose driver logged a fault that NVIDIA's catalogue does not leave to programs."""
+    logged: dict[str, list[str]] = {}
+    for line in context.facts.driver.logged_faults.value or ():
+        pci, _, fault = line.partition(": ")
+        logged.setdefault(pci, []).append(fault)
+        if fault == "Xid 154 None":  # the GPU recovered: what came before is over
+            del logged[pci]
+    table = load_data("nvidia/xid", XidTable) if logged else None
+    rows = table.xids if table else ()
+    programs = frozenset(f"Xid {row.code}" for row in rows if row.action in _OF_PROGRAMS)
+    failed = [gpu.pci_address.value or "" for gpu, _ in _list_signs(context, "gpu-hardware-fault")]
+    for pci, faults in logged.items():
+        if any(address.startswith(pci) for address in failed):
+            continue  # said already, and by its state now
+        serious = [fault for fault in faults if _is_serious(fault, programs)]
+        if serious:
+            xids = [fault.split(" ", 2)[1:] for fault in serious if fault.startswith("Xid ")]
+            recovery = "".join(text for code, *rest in xids for text in rest if code == "154")
+            cure = FollowXid(tuple(item[0] for item in xids), pci, recovery)
+            yield incompatible(
+                f"The driver logged {', '.join(serious)} for the GPU at {pci} since the start.",
+                (context.seen("driver.logged_faults", shown=f"{pci}: {', '.join(serious)}"),),
+                cure=cure if xids else ServiceGpu("reboot"),
+            )
+
+
+def _is_serious(fault: str, programs: frozenset[str]) -> bool:
+    """Return whether a fault is the machine's: no Xid at all, or one that no program causes."""
+    return not fault.endswith(" Nonfatal") and " ".join(fault.split()[:2]) not in programs
+
+
+@rule("gpu-hardware-fault", goal="any")
+def gpus_as_stated(context: Context) -> Iterator[Finding]:
+    """Find that GPUs are missing, of another model, or linked worse than the project states."""
+    stated = dict(context.demands.gpus)
+    if not stated:
+        return
+    gpus = context.need(context.facts.gpus, "gpus") or ()
+    found = numbered_gpus(context) or gpus
+    count = stated.get("gpu-count", len(found))
+    if len(found) != count:
+        if len(found) < count and context.facts.host.container.value:
+            raise UndecidedError("gpus", Unknown("denied", "a container may hide GPUs"))
+        words = f"{count} GPUs are stated; the driver lists {len(found)}, the bus {len(gpus)}."
+        yield _differs(context, "gpu-count", words, context.seen("gpus"), FindLostGpu())
+    for gpu in found:
+        for key, name in _STATED.items():
+            if key in stated and not _is_as_stated(context, gpu, name, stated[key]):
+                seen = _gpu_evidence(context, gpu, name)
+                words = f"{_describe_gpu(gpu)} differs from what is stated: {seen.shown}."
+                yield _differs(context, key, words, seen, ServiceGpu("drain"))
+
+
+_STATED = {
+    "gpu-model": "name",
+    "pcie-width": "pcie_width",
+    "pcie-generation": "pcie_generation",
+    "nvlinks": "nvlinks_active",
+}
+
+
+def _is_as_stated(context: Context, gpu: Gpu, name: str, stated: int | str) -> bool:
+    if stated == gpu.pci_id.value:
+        return True
+    value = context.need(getattr(gpu, name), f"gpus.{name}")
+    if isinstance(stated, str):
+        return stated.lower() in str(value).lower()
+    if value is None:  # N/A is neither up nor down
+        raise UndecidedError(f"gpus.{name}", Unknown("failed", "the driver does not report it"))
+    is_less = value < stated
+    if is_less and name.startswith("pcie") and "gpu_idle" in (gpu.slowdown.value or ()):
+        reason = "the GPU is idle, and may have slowed its link down"
+        raise UndecidedError(f"gpus.{name}", Unknown("failed", reason))
+    return not is_less
+
+
+def _differs(context: Context, key: str, words: str, seen: Evidence, cure: Fix) -> Finding:
+    shown = f"{key} = {dict(context.demands.gpus)[key]}"
+    cited = Evidence("tool.envcheck", shown, Source("file", context.demands.location, shown))
+    return incompatible(words, (cited, seen), cure=cure)
 
 
 @rule("cpu-missing-avx", goal="any")
@@ -296,14 +442,11 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         severity = WARNING
         if len(closed) == len(context.gpus) and prohibited:
             severity = ERROR
-        index = "0"
-        if gpu.nvml_index.value is not None:
-            index = str(gpu.nvml_index.value)
         yield incompatible(
             f"{_describe_gpu(gpu)} {cause}.",
             (_gpu_evidence(context, gpu, "compute_mode"),),
             severity=severity,
-            cure=SetDefaultComputeMode(index),
+            cure=SetDefaultComputeMode(_index(gpu)),
         )
 
 
@@ -325,6 +468,10 @@ def _is_closed(gpu: Gpu) -> bool:
         return False
     has_processes = bool(gpu.processes.value)
     return mode.value == "prohibited" or (mode.value.startswith("exclusive") and has_processes)
+
+
+def _index(gpu: Gpu) -> str:
+    return str(gpu.nvml_index.value or 0)
 
 
 def _describe_gpu(gpu: Gpu) -> str:
@@ -383,9 +530,6 @@ def _count_instances(context: Context, gpu: Gpu) -> int:
 
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
-    index = "0"
-    if gpu.nvml_index.value is not None:
-        index = str(gpu.nvml_index.value)
     message = (
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees"
         " no device on it."
@@ -395,7 +539,7 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
         context.seen("gpus.mig_devices", gpu.mig_devices),
     )
     severity = ERROR if only else WARNING
-    return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(index))
+    return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(_index(gpu)))
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:

@@ -30,6 +30,8 @@ class FakeGpu:
     utilization: int = 0  # percent
     temperature: int = 33  # degrees Celsius
     power_watts: float = 51.0
+    # REMAP_PENDING: "1", RECOVERY_ACTION: "E4" ...; see nvml.c
+    health: Mapping[str, str] = field(default_factory=dict)
 
 
 A100 = FakeGpu()
@@ -116,6 +118,7 @@ def _gpu_values(gpu: FakeGpu) -> dict[str, str]:
         "LOST": str(gpu.lost),
         "LOST_WHEN": gpu.lost_when,
         **({} if gpu.minor is None else {"MINOR": str(gpu.minor)}),
+        **gpu.health,
         "UTILIZATION": str(gpu.utilization),
         "TEMPERATURE": str(gpu.temperature),
         "POWER_MW": str(round(gpu.power_watts * 1000)),

@@ -110,6 +110,23 @@ def test_the_cause_is_found(host: GpuHost, primary: str) -> None:
     assert run.code == 1
 
 
+def test_the_drivers_flags_and_its_log_are_read() -> None:
+    log = "[ 0.000000] Linux version 6.1\n[ 9.1] NVRM: Xid (PCI:0000:0a:00): 48, pid=7, DBE"
+    flags = {"REMAP_PENDING": "1", "SLOWDOWN": "0x44", "PCIE_WIDTH": "8", "NVLINKS": "1" * 12}
+    host = GpuHost(
+        gpus=[replace(A100, health=flags), TWO_A100[1]], programs={"dmesg": f"cat <<'E'\n{log}\nE"}
+    )
+    run = on(host, "--expect", "gpu")
+    first, second = gpus(run)
+    read = {name: first[name]["known"] for name in ("slowdown", "pcie_width", "nvlinks_active")}
+    assert read == {
+        "slowdown": ["sw_power_cap", "hw_thermal_slowdown"], "pcie_width": 8, "nvlinks_active": 12,
+    }  # fmt: skip
+    assert second["remap_pending"]["absent"]  # N/A is absent, and no pass
+    assert run.fact("driver.logged_faults")["known"] == ["0000:0a:00: Xid 48"]
+    assert {"gpu-hardware-fault", "gpu-degraded"} <= set(run.findings)
+
+
 def test_a_gpu_lost_from_the_bus_is_found() -> None:
     run = on(GpuHost(gpus=[replace(A100, lost=15), TWO_A100[1]]))
     assert run.primary == ["gpu-hardware-fault"]

@@ -31,11 +31,11 @@ from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_field
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.jetson import JetsonTable
 from envcheck.probes.linking import Linking
-from envcheck.remedies.hardware import XidTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
 from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
+from envcheck.rules.hardware import HealthSigns, XidTable
 from envcheck.rules.installed_files import Imports
 from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 
@@ -65,6 +65,7 @@ TABLES: list[tuple[str, type]] = [
     ("frameworks/requirements", TriedRequirements),
     ("frameworks/torch_abi", OldAbi),
     ("frameworks/torch_symbols", DatedSymbols),
+    ("nvidia/gpu_health", HealthSigns),
     ("nvidia/xid", XidTable),
 ]
 LOADERS: list[Callable[[], object]] = [

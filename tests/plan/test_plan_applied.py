@@ -33,7 +33,7 @@ NOT_PLAYED = {
 NEVER_FIRST = {
     "benign-noise", "build-isolation", "build-tools-missing", "device-placement", "disk-full", "engine-mismatch",
     "wheel-incomplete", "gpu-memory-exhausted", "import-failed", "multi-gpu-p2p-nccl", "plugin-failed",
-    "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing",
+    "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing", "gpu-degraded",
 }  # fmt: skip
 
 

@@ -15,8 +15,9 @@ from envcheck.host.data_files import load_data
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
 from envcheck.model.fixes.hardware import UseOtherProcessor
 from envcheck.remedies import with_remedy
-from envcheck.remedies.hardware import _XID_ORDER, XidTable
+from envcheck.remedies.hardware import _XID_ORDER
 from envcheck.remedies.situation import Situation
+from envcheck.rules.hardware import XidTable
 from tests.cases.judged import judge_text
 from tests.rules.factory_machine import UNREAD, context, known
 

@@ -58,8 +58,11 @@ class StopUsingGpu(Fix):
 
 
 @dataclass
-class PowerCycleGpu(Fix):
-    """Power off and on a machine whose driver lost a GPU."""
+class ServiceGpu(Fix):
+    """Do what a GPU needs: power-cycle, reset, reboot, replace, drain, cool or watch."""
+
+    action: str
+    index: str = "0"
 
 
 @dataclass

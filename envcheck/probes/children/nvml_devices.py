@@ -11,11 +11,33 @@ import ctypes
 import json
 import os
 import sys
-from typing import Any, Callable, Dict, List
+import threading
+import time
+from typing import Any, Callable, Dict, List, Tuple
 
 MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 FUNCTION_NOT_FOUND = 13
+MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+NO_LINK = (2, 3)  # invalid argument, not supported: there is no link of this number
 MEMORY_V2 = 0x02000028  # nvmlMemory_v2: version 2, 40 bytes
+HEALTH_TIME = 1.0  # seconds for the health of all GPUs
+PAUSE = 0.1  # seconds between readings of why the clocks are slow
+SLOWED = 0xE8  # hardware slowdown, and software's or the hardware's for heat, and a power brake
+RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+# What one call answers; the arguments are: uncorrected, since the driver was loaded.
+PLAIN: Dict[str, Tuple[Any, ...]] = {
+    "ecc_uncorrected": ("nvmlDeviceGetTotalEccErrors", 1, 0),
+    "retired_pages_pending": ("nvmlDeviceGetRetiredPagesPendingStatus",),
+    "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth",),
+    "pcie_width_limit": ("nvmlDeviceGetMaxPcieLinkWidth",),
+    "pcie_generation": ("nvmlDeviceGetCurrPcieLinkGeneration",),
+    "pcie_generation_limit": ("nvmlDeviceGetMaxPcieLinkGeneration",),
+}
+UNREAD = {"error": 10, "text": "Timeout"}
+HEALTH = (
+    *PLAIN, "sram_threshold_exceeded", "remap_pending", "remap_failed", "recovery_action",
+    "nvlinks_active", "nvlinks_down", "slowdown",
+)  # fmt: skip
 
 
 class Nvml:
@@ -198,13 +220,87 @@ class Nvml:
             dict(self.read_mig_device(device), **self.read_memory(device)) for device in devices
         ]
 
+    def add_health(self, gpus: List[Dict[str, Any]]) -> None:
+        """Add the health of the GPUs that NVML can open; what takes longer is unread."""
+        opened = []
+        for gpu in gpus:
+            handle = self.call("nvmlDeviceGetHandleByIndex", gpu["index"])
+            if not isinstance(handle, dict):
+                gpu.update(dict.fromkeys(HEALTH, UNREAD))
+                opened.append((gpu, handle))
+        reading = threading.Thread(target=self.read_health, args=(opened,))
+        reading.daemon = True  # a call that hangs keeps the process no longer than the answer
+        reading.start()
+        reading.join(HEALTH_TIME)
+
+    def read_health(self, opened: List[Any]) -> None:
+        """Read what the driver says of each GPU's state, one GPU after the other."""
+        for gpu, handle in opened:
+            for name, (function, *arguments) in PLAIN.items():
+                gpu[name] = self.call(function, handle, *arguments)
+            rows = self.call("nvmlDeviceGetRemappedRows", handle)  # two counts, two flags
+            gpu["remap_pending"] = rows if isinstance(rows, dict) else rows[2]
+            gpu["remap_failed"] = rows if isinstance(rows, dict) else rows[3]
+            gpu["sram_threshold_exceeded"] = self.read_sram(handle)
+            gpu["recovery_action"] = self.read_recovery_action(handle)
+            gpu["nvlinks_active"], gpu["nvlinks_down"] = self.count_links(handle)
+            gpu["slowdown"] = self.read_slowdown(handle)
+        # One reading is a moment: what stays over three is worth a word.
+        for _ in range(2):
+            slow = [item for item in opened if not isinstance(item[0]["slowdown"], dict)]
+            slow = [item for item in slow if item[0]["slowdown"] & SLOWED]
+            if slow:
+                time.sleep(PAUSE)
+            for gpu, handle in slow:
+                again = self.read_slowdown(handle)
+                gpu["slowdown"] = again if isinstance(again, dict) else gpu["slowdown"] & again
+
+    def read_sram(self, handle: Any) -> Any:
+        """Return whether the driver counts more SRAM errors than NVIDIA allows a card."""
+        status = self.call("c_nvmlEccSramErrorStatus_v1_t")
+        answer = status
+        if not isinstance(status, dict):
+            answer = self.call("nvmlDeviceGetSramEccErrorStatus", handle, ctypes.byref(status))
+        return answer if isinstance(answer, dict) else status.bThresholdExceeded
+
+    def read_recovery_action(self, handle: Any) -> Any:
+        """Return the number of what the driver asks for to recover a GPU; 0: nothing."""
+        values = self.call("nvmlDeviceGetFieldValues", handle, [RECOVERY_ACTION])
+        if isinstance(values, dict):
+            return values
+        code = values[0].nvmlReturn
+        return {"error": code, "text": "of this field"} if code else values[0].value.uiVal
+
+    def count_links(self, handle: Any) -> Any:
+        """Return how many NVLinks are up and how many are down; a link not supported is neither."""
+        states = [self.call("nvmlDeviceGetNvLinkState", handle, link) for link in range(MAX_LINKS)]
+        known = [state for state in states if not isinstance(state, dict)]
+        refused = [
+            state for state in states if isinstance(state, dict) and state["error"] not in NO_LINK
+        ]
+        if refused or not known:
+            answer = (refused or states)[0]
+            return answer, answer
+        return sum(known), len(known) - sum(known)
+
+    def read_slowdown(self, handle: Any) -> Any:
+        """Return the bits of what slows the clocks now; the function had another name before."""
+        return self.call_newest(
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            "nvmlDeviceGetCurrentClocksThrottleReasons",
+            handle,
+        )
+
     def list_gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""
         count = self.call("nvmlDeviceGetCount")
         if isinstance(count, dict):
             return count
-        more = self.read_activity if what == "activity" else lambda _: {}
-        return [dict(self.read_gpu(index), **more(index)) for index in range(count)]
+        gpus = [self.read_gpu(index) for index in range(count)]
+        if what == "activity":
+            return [dict(gpu, **self.read_activity(gpu["index"])) for gpu in gpus]
+        self.add_health(gpus)
+        return gpus
 
 
 def query(library: str, folder: str, what: str = "") -> Dict[str, Any]:

@@ -306,4 +306,79 @@ EXPORT int nvmlDeviceGetEccMode(Handle handle, int *current, int *pending) {
     return SUCCESS;
 }
 
+/* --- health: STANDIN_GPU0_<FIELD> is a number; "E15" is refused with that code, nothing with 3 ------ */
+
+static int reading(Handle handle, const char *field, unsigned long long *value) {
+    const char *given = gpu_text(gpu_of(handle), field, "E3");
+    if (*given == 'E') return atoi(given + 1);
+    *value = strtoull(given, NULL, 0);
+    return SUCCESS;
+}
+#define READING(name, type, field) \
+    EXPORT int name(Handle handle, type *answer) { \
+        unsigned long long value = 0; \
+        int code = reading(handle, field, &value); \
+        *answer = (type)value; \
+        return code; \
+    }
+READING(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "PCIE_WIDTH")
+READING(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "PCIE_WIDTH_LIMIT")
+READING(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "PCIE_GENERATION")
+READING(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "PCIE_GENERATION_LIMIT")
+READING(nvmlDeviceGetRetiredPagesPendingStatus, unsigned, "RETIRED_PAGES_PENDING")
+READING(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "SLOWDOWN")
+
+/* STANDIN_GPU0_SLOWED_FOR: readings after which only the idle bit is left. */
+EXPORT int nvmlDeviceGetCurrentClocksEventReasons(Handle handle, unsigned long long *reasons) {
+    static long readings;
+    if (gpu_number(gpu_of(handle), "OLD_DRIVER", 0)) return 13;
+    if (readings++ >= gpu_number(gpu_of(handle), "SLOWED_FOR", 1000)) { *reasons = 1; return SUCCESS; }
+    return nvmlDeviceGetCurrentClocksThrottleReasons(handle, reasons);
+}
+EXPORT int nvmlDeviceGetTotalEccErrors(Handle handle, int kind, int counter, unsigned long long *count) {
+    if (kind != 1 || counter != 0) return INVALID; /* uncorrected, volatile */
+    sleep((unsigned)gpu_number(gpu_of(handle), "ECC_HANG", 0));
+    return reading(handle, "ECC_UNCORRECTED", count);
+}
+EXPORT int nvmlDeviceGetRemappedRows(Handle handle, unsigned *corrected, unsigned *uncorrected,
+                                     unsigned *pending, unsigned *failed) {
+    unsigned long long value = 0;
+    int code = reading(handle, "REMAP_PENDING", &value);
+    *corrected = *uncorrected = 600; /* lifetime counters, which decide nothing */
+    *pending = (unsigned)value;
+    *failed = (unsigned)gpu_number(gpu_of(handle), "REMAP_FAILED", 0);
+    return code;
+}
+typedef struct { unsigned version; unsigned long long counts[11]; unsigned threshold_exceeded; } SramStatus;
+EXPORT int nvmlDeviceGetSramEccErrorStatus(Handle handle, SramStatus *status) {
+    unsigned long long value = 0;
+    int code = reading(handle, "SRAM_THRESHOLD_EXCEEDED", &value);
+    if (status->version != (1u << 24 | sizeof *status)) return 25; /* argument version mismatch */
+    status->threshold_exceeded = (unsigned)value;
+    return code;
+}
+typedef struct {
+    unsigned id, scope;
+    long long timestamp, latency;
+    unsigned type;
+    int code;
+    union { unsigned number; unsigned long long wide; } value;
+} FieldValue;
+EXPORT int nvmlDeviceGetFieldValues(Handle handle, int count, FieldValue *fields) {
+    for (int i = 0; i < count; i++) {
+        unsigned long long value = 0;
+        fields[i].code = fields[i].id == 230 ? reading(handle, "RECOVERY_ACTION", &value) : NOT_SUPPORTED;
+        fields[i].value.wide = value;
+    }
+    return SUCCESS;
+}
+/* STANDIN_GPU0_NVLINKS is "110": the first two are up, the third is down; 'N' is not supported. */
+EXPORT int nvmlDeviceGetNvLinkState(Handle handle, unsigned link, unsigned *state) {
+    const char *links = gpu_text(gpu_of(handle), "NVLINKS", "");
+    if (*links == 'E') return atoi(links + 1);
+    if (link >= strlen(links)) return *links ? INVALID : NOT_SUPPORTED;
+    *state = links[link] == '1';
+    return links[link] == 'N' ? NOT_SUPPORTED : SUCCESS;
+}
+
 #include "nvml_unsupported.h"

@@ -1,0 +1,191 @@
+"""The health of GPUs: the stand-in NVML against what `nvidia-smi -q -x` of real machines says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from envcheck.host.local import LocalHost
+from envcheck.model import NOT_STATED, Absent, Gpu, Known, Unknown
+from envcheck.probes.nvml import find_pynvml, parse_nvml
+from tests.fakes.build import build_libraries
+
+SAMPLES = Path(__file__).with_name("data") / "nvidia-smi-q-x"
+RECORDED = sorted(path.stem for path in SAMPLES.glob("qx-*.xml"))
+ACTIONS = ["None", "GPU Reset Required", "Node Reboot Required", "Drain P2P", "Drain and Reset"]
+BITS = [
+    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
+    "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+    "display_clocks_setting",
+]  # fmt: skip
+LOST = 15
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> tuple[Gpu, ...]:
+    """Read GPUs through the stand-in library, each with its STANDIN_GPU0_... values."""
+    monkeypatch.setenv("STANDIN_GPUS", str(len(answers)))
+    for index, answer in enumerate(answers):
+        for name, value in answer.items():
+            monkeypatch.setenv(f"STANDIN_GPU{index}_{name}", str(value))
+    library = str(build_libraries() / "libnvidia-ml.so.1")
+    answer = LocalHost().ask("nvml_devices", library, find_pynvml() or "", timeout=30.0)
+    assert isinstance(answer, Known)
+    return parse_nvml(answer.value, library).gpus.value or ()
+
+
+def stated(name: str) -> dict[str, Any]:
+    """Read what a capture of `nvidia-smi -q -x` states; None where it says N/A or nothing."""
+    gpu = ET.parse(SAMPLES / f"{name}.xml").getroot().find("gpu")
+    assert gpu is not None
+
+    def text(path: str) -> str | None:
+        found = (gpu.findtext(path) or "").strip()
+        is_value = found and found != "N/A" and "lost" not in found and "deprecated" not in found
+        return found if is_value else None
+
+    def flag(path: str) -> bool | None:
+        found = text(path)
+        return None if found is None else found == "Yes"
+
+    def number(path: str) -> int | None:
+        found = text(path)
+        return None if found is None else int(found.rstrip("x"))
+
+    counts = [
+        number(f"ecc_errors/volatile/{each}")
+        for each in (
+            "sram_uncorrectable_parity", "sram_uncorrectable_secded", "sram_uncorrectable",
+            "dram_uncorrectable",
+        )
+    ]  # fmt: skip
+    known = [count for count in counts if count is not None]
+    # the element and its children had another name before 535.54.03
+    reasons = [
+        bit
+        for bit in BITS
+        for word in ("event", "throttle")
+        if text(f"clocks_{word}_reasons/clocks_{word}_reason_{bit}") == "Active"
+    ]
+    action = text("gpu_recovery_action")
+    return {
+        "recovery_action": None if action is None else ACTIONS.index(action),
+        "remap_pending": flag("remapped_rows/remapped_row_pending"),
+        "remap_failed": flag("remapped_rows/remapped_row_failure"),
+        "retired_pages_pending": flag("retired_pages/pending_retirement"),
+        "sram_threshold_exceeded": flag("ecc_errors/aggregate/sram_threshold_exceeded"),
+        "ecc_uncorrected": sum(known) if known else None,
+        "slowdown": tuple(reasons),
+        "pcie_width": number("pci/pci_gpu_link_info/link_widths/current_link_width"),
+        "pcie_width_limit": number("pci/pci_gpu_link_info/link_widths/max_link_width"),
+        "pcie_generation": number("pci/pci_gpu_link_info/pcie_gen/current_link_gen"),
+        "pcie_generation_limit": number("pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
+    }
+
+
+def answers(values: dict[str, Any]) -> dict[str, str]:
+    """Write what a capture states as the answers of the stand-in library."""
+    mask = sum(1 << BITS.index(name) for name in values["slowdown"])
+    plain = {**values, "slowdown": mask}
+    return {
+        name.upper(): "E3" if value is None else str(int(value)) for name, value in plain.items()
+    }
+
+
+@pytest.mark.needs("c-compiler")
+@pytest.mark.parametrize("name", RECORDED)
+def test_readings_equal_those_of_nvidia_smi(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = stated(name)
+    (gpu,) = gpus(monkeypatch, answers(wanted))
+    read = {name: getattr(gpu, name).value for name in wanted}
+    action = wanted["recovery_action"]
+    assert read == {**wanted, "recovery_action": None if action is None else "none"}
+    # N/A is absent, which is no pass
+    assert all(
+        isinstance(getattr(gpu, name), Absent) for name, value in wanted.items() if value is None
+    )
+
+
+def test_the_captures_hold_the_traps() -> None:
+    """Healthy machines that look broken: what each capture is kept for."""
+    assert len(RECORDED) == 7
+    assert stated("qx-l40s")["pcie_width"] == stated("qx-t4")["pcie_width"] == 8  # of 16
+    assert stated("qx-t4")["remap_pending"] is None  # <remapped_rows>N/A</remapped_rows>
+    # "Requested functionality has been deprecated" is an older field's answer, not this one's
+    assert stated("qx-a100")["recovery_action"] == 0
+    assert "sw_thermal_slowdown" not in stated("qx-gb200")["slowdown"]  # the counter is not 0
+
+
+@pytest.mark.needs("c-compiler")
+@pytest.mark.parametrize(
+    ("field", "value", "name", "wanted"),
+    [
+        ("RECOVERY_ACTION", "4", "recovery_action", "drain-and-reset"),
+        ("RECOVERY_ACTION", "9", "recovery_action", "action 9"),
+        ("SLOWDOWN", "0x88", "slowdown", ("hw_slowdown", "hw_power_brake_slowdown")),
+        ("SLOWDOWN", "0x5", "slowdown", ("gpu_idle", "sw_power_cap")),
+        ("NVLINKS", "1101", "nvlinks_active", 3),
+        ("NVLINKS", "1101", "nvlinks_down", 1),
+        ("NVLINKS", "1N1", "nvlinks_active", 2),
+        ("NVLINKS", "1N1", "nvlinks_down", 0),
+        ("NVLINKS", "0" * 12, "nvlinks_active", 0),  # a PCIe A100 without bridge
+        ("REMAP_FAILED", "1", "remap_failed", None),  # the call itself is refused
+    ],
+)
+def test_other_values(
+    field: str, value: str, name: str, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gpu,) = gpus(monkeypatch, {field: value})
+    assert getattr(gpu, name).value == wanted
+
+
+@pytest.mark.needs("c-compiler")
+def test_a_slowdown_of_a_moment_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    (gpu,) = gpus(monkeypatch, {"SLOWDOWN": "0x41", "SLOWED_FOR": "2"})
+    assert gpu.slowdown.value == ("gpu_idle",)
+
+
+@pytest.mark.needs("c-compiler")
+def test_an_older_driver_names_the_reasons_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    (gpu,) = gpus(monkeypatch, {"SLOWDOWN": "0x40", "OLD_DRIVER": "1"})
+    assert gpu.slowdown.value == ("hw_thermal_slowdown",)
+
+
+NAMES = (*stated("qx-h100"), "nvlinks_active", "nvlinks_down")
+
+
+@pytest.mark.needs("c-compiler")
+@pytest.mark.parametrize("code", [4, 13, 999, LOST])  # no permission, no such function, a fault
+def test_what_is_refused_is_unknown(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = {name.upper(): f"E{code}" for name in (*NAMES, "nvlinks")}
+    (gpu,) = gpus(monkeypatch, refusing)
+    assert [name for name in NAMES if not isinstance(getattr(gpu, name), Unknown)] == []
+
+
+@pytest.mark.needs("c-compiler")
+def test_of_a_lost_gpu_everything_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    well, lost = gpus(monkeypatch, {"REMAP_PENDING": "0"}, {"LOST": str(LOST)})
+    assert well.remap_pending.value is False
+    assert [name for name in NAMES if not isinstance(getattr(lost, name), Unknown)] == []
+
+
+@pytest.mark.needs("c-compiler")
+def test_a_call_that_hangs_costs_a_second_and_the_rest_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    well = {"RECOVERY_ACTION": "0", "ECC_UNCORRECTED": "0"}
+    started = time.monotonic()
+    first, second = gpus(monkeypatch, well, {**well, "ECC_HANG": "20"})
+    assert time.monotonic() - started < 15
+    assert (first.recovery_action.value, second.name.value) == ("none", "Stand-in GPU")
+    assert isinstance(second.recovery_action, Unknown)
+    assert second.recovery_action.why == "timeout"
+
+
+def test_an_answer_without_health_states_none() -> None:
+    answer = {"init": 0, "driver": "550.1", "cuda": 12040, "gpus": [{"index": 0, "name": "L4"}]}
+    (gpu,) = parse_nvml(answer, "x").gpus.value or ()
+    assert gpu.remap_pending == NOT_STATED
