@@ -167,7 +167,7 @@ class Result:
         raise NotImplementedError
 
     def render(self, form: str) -> str:
-        """Return the answer as text, json, markdown, html, github, junit or sarif."""
+        """Return the answer in a format of the command line: text, json, junit …"""
         from envcheck.render.formats import render
 
         if form == "json":

@@ -14,8 +14,14 @@ _MODULES = {
     "sarif": "sarif",
     "github": "markdown",
     "markdown": "markdown",
+    "jsonl": "monitoring",
+    "prometheus": "monitoring",
+    "npd": "monitoring",
+    "nhc": "monitoring",
 }
 FORMATS = tuple(_MODULES)
+# These state the verdict and what was found; what to type about it is in the others.
+STATES = ("prometheus", "npd", "nhc")
 
 
 def render(document: Document, form: str) -> str:

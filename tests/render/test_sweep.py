@@ -53,7 +53,7 @@ WISHES = (
 )
 # What they speak of is on Linux alone: the rules read kernel modules and device nodes there.
 LINUX_ALONE = (
-    "LoadDriver", "OpenDeviceNode", "PowerCycleGpu", "ReleaseFromVirtualMachine",
+    "LoadDriver", "OpenDeviceNode", "ReleaseFromVirtualMachine",
 )  # fmt: skip
 # a variable and a blank are for cmd alone
 FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}
