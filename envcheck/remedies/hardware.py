@@ -8,10 +8,8 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import (
     Action,
-    RunCommand,
     RunEnvcheck,
     Show,
-    ShowKernelLog,
     UnsetVariable,
 )
 from envcheck.frameworks import identity
@@ -30,11 +28,12 @@ from envcheck.model.fixes.hardware import (
     CompileForGpu,
     FollowXid,
     RequestGpusFromRuntime,
+    ServiceGpu,
     UnsetVisibleDevices,
     UseBuildForGpu,
     UseOtherProcessor,
 )
-from envcheck.remedies import writes
+from envcheck.remedies import write_fix, writes
 from envcheck.remedies.driver import start_container_with_gpus, visible_container
 from envcheck.remedies.driver_install import build_reboot
 from envcheck.remedies.situation import Situation
@@ -289,6 +288,13 @@ _RECOMMENDED = {
     "drain and reset": "reset-after-drain",
     "reset": "reset-gpu",
 }
+# The rows of ServiceGpu with what to look at.
+_XID_STEPS = {
+    "diagnose-nvlink": "nvlink",
+    "decode-nvlink": "nvlink",
+    "none": "pending",
+    "restart-application": "pending",
+}
 
 
 @writes(FollowXid)
@@ -321,33 +327,13 @@ def _build_xid_steps(
 ) -> tuple[Action, ...]:
     if action in ("restart-machine", "restart-virtual-machine"):
         return (build_reboot(situation),)
+    step = _XID_STEPS.get(action, "log")
     if "reset" in action:
-        selected = ("-i", f"{pci}.0") if pci else ()
-        reset = RunCommand(
-            ("nvidia-smi", "--gpu-reset", *selected), "no program may use it", SYSTEM,
-            (LINUX, WINDOWS), situation.sudo, check_argv=("sh", "-c", "nvidia-smi -L"),
-            lasting="the GPU starts afresh",
-        )  # fmt: skip
-        return (RunEnvcheck(("gpus",), "the programs on it: end them first", "user"), reset)
-    if follow_up == "inspect-application":
-        return (
-            Show(
-                ("compute-sanitizer", "python3", "PROGRAM"),
-                "shows the bad access; PROGRAM is yours",
-            ),
-        )
-    if action in ("diagnose-nvlink", "decode-nvlink"):
-        return (Show(("nvidia-smi", "nvlink", "-e"), "the errors of each link", SYSTEM, (LINUX,)),)
-    if action in ("none", "restart-application"):
-        return (
-            Show(
-                ("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER"),
-                "whether a reset is pending",
-                SYSTEM,
-                (LINUX,),
-            ),
-        )
-    return (ShowKernelLog(situation.sudo, "the lines of NVRM and Xid before it"),)
+        step = "reset"
+    elif follow_up == "inspect-application":
+        step = "sanitize"
+    remedy = write_fix(ServiceGpu(step, f"{pci}.0" if pci else ""), situation)
+    return remedy.actions if remedy else ()
 
 
 def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:

@@ -11,7 +11,7 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, GpuActivity, Known, encode
+from envcheck.model import Absent, Fact, Gpu, GpuActivity, Known, encode, list_fields
 from envcheck.model.quoting import quote
 from envcheck.model.text import counted
 from envcheck.render.document import Document, Line, Row, Section, Table
@@ -266,7 +266,10 @@ def render_gpus_json(listing: Listing) -> str:
 
 def _encode_view(view: GpuView) -> Json:
     activity = encode(view.activity)
-    gpu = {name: value for name, value in activity.pop("gpu").items() if name != "processes"}
+    gpu = activity.pop("gpu")
+    # the rest are its processes, which stand below, and its health, which a doctor reads
+    names = list_fields(Gpu)
+    gpu = {name: gpu[name] for name in names[: names.index("processes")] if name in gpu}
     processes = [_process(holder) for holder in view.holders]
     return {
         **gpu,

@@ -5,10 +5,8 @@ A watcher takes the state and one sentence. JSON lines alone hold the fixes.
 
 from __future__ import annotations
 
-import calendar
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,52 +14,29 @@ from typing import Any
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 from envcheck.render.document import BROKEN, UNREAD, Document, Shown
 
-_DATE = "%Y-%m-%dT%H:%M:%SZ"
 # max_output_length of a custom plugin of node-problem-detector, unless its configuration raises it
 _NPD_BYTES = 80
 # NHC hands the message to `eval`, Slurm's recipes to a shell: nothing in it may act there.
 _OF_SHELLS = re.compile(r"""['"`$<>;&|\\]""")
 
-Sample = tuple[dict[str, str], float]
+_VERDICT = """# HELP envcheck_verdict 1 for the verdict, 0 for the others.
+# TYPE envcheck_verdict gauge
+"""
+_FINDINGS = """# HELP envcheck_findings What was found: error, warning, note or undetermined.
+# TYPE envcheck_findings gauge
+"""
 
 
 def render_prometheus(document: Document) -> str:
     """Write gauges in the text format of Prometheus that is valid OpenMetrics too."""
-    verdicts = dict.fromkeys((COMPATIBLE, INCOMPATIBLE, UNDETERMINED, document.verdict))
-    found = Counter(
-        (item.id, item.kind, str(item.is_primary).lower()) for item in document.all_findings
-    )
-    names = ("id", "kind", "primary")
-    metrics: dict[str, tuple[str, list[Sample]]] = {
-        "verdict": (
-            "1 for the verdict, 0 for the others.",
-            [({"verdict": name}, name == document.verdict) for name in verdicts],
-        ),
-        "findings": (
-            "What was found, by id and kind: error, warning, note or undetermined.",
-            [(dict(zip(names, key, strict=True)), count) for key, count in found.items()],
-        ),
-        "checks": ("Checks that were made.", [({}, len(document.rules))]),
-        "read_timestamp_seconds": ("When the machine was read.", _date(document)),
-    }
-    lines = []
-    for name, (about, samples) in metrics.items():
-        if samples:
-            lines += [f"# HELP envcheck_{name} {about}", f"# TYPE envcheck_{name} gauge"]
-            lines += [f"envcheck_{name}{_label(labels)} {int(value)}" for labels, value in samples]
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
-def _date(document: Document) -> list[Sample]:
-    try:
-        return [({}, calendar.timegm(time.strptime(document.date, _DATE)))]
-    except ValueError:  # nothing was read, or a snapshot states no date
-        return []
-
-
-def _label(labels: dict[str, str]) -> str:
-    pairs = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
+    text = _VERDICT
+    for verdict in dict.fromkeys((COMPATIBLE, INCOMPATIBLE, UNDETERMINED, document.verdict)):
+        text += f'envcheck_verdict{{verdict="{verdict}"}} {int(verdict == document.verdict)}\n'
+    found = Counter((item.id, item.kind) for item in document.all_findings)
+    text += _FINDINGS if found else ""
+    for (name, kind), count in found.items():
+        text += f'envcheck_findings{{id="{name}",kind="{kind}"}} {count}\n'
+    return text + "# EOF\n"
 
 
 def render_npd(document: Document) -> str:

@@ -513,20 +513,21 @@ def _gpu_evidence(context: Context, gpu: Gpu, name: str) -> Evidence:
 def mig_config(context: Context) -> Iterator[Finding]:
     """Report GPUs split by MIG without an instance, or of which CUDA uses one only."""
     split = [gpu for gpu in context.gpus if gpu.mig_enabled.value]
-    if not split:
-        return
-    counts = {id(gpu): _count_instances(context, gpu) for gpu in split}
-    empty = [gpu for gpu in split if not counts[id(gpu)]]
+    found = [context.need(gpu.mig_devices, "gpus.mig_devices") or () for gpu in split]
+    empty = [gpu for gpu, devices in zip(split, found, strict=True) if not devices]
     if empty:
         yield _without_instance(context, empty[0], only=len(empty) == len(numbered_gpus(context)))
-    total = sum(counts.values())
-    if total > 1 and "CUDA_VISIBLE_DEVICES" not in context.environment:
-        yield _one_of_many(context, split, total)
-
-
-def _count_instances(context: Context, gpu: Gpu) -> int:
-    devices = context.need(gpu.mig_devices, "gpus.mig_devices")
-    return len(devices) if devices else 0
+    instances = [device for devices in found for device in devices]
+    if len(instances) > 1 and "CUDA_VISIBLE_DEVICES" not in context.environment:
+        message = (
+            f"There are {len(instances)} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA"
+            " program uses one instance only; programs that expect more GPUs fail."
+        )
+        evidence = (
+            _gpu_evidence(context, split[0], "mig_enabled"),
+            _gpu_evidence(context, split[0], "mig_devices"),
+        )
+        yield incompatible(message, evidence, cure=AssignMigInstance(instances[0].uuid))
 
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
@@ -536,28 +537,10 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     )
     evidence = (
         _gpu_evidence(context, gpu, "mig_enabled"),
-        context.seen("gpus.mig_devices", gpu.mig_devices),
+        _gpu_evidence(context, gpu, "mig_devices"),
     )
     severity = ERROR if only else WARNING
     return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(_index(gpu)))
-
-
-def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
-    mig_device = next(
-        device
-        for gpu in split
-        if gpu.mig_devices.value is not None
-        for device in gpu.mig_devices.value
-    )
-    message = (
-        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses"
-        " one instance only; programs that expect more GPUs fail."
-    )
-    evidence = (
-        _gpu_evidence(context, split[0], "mig_enabled"),
-        context.seen("gpus.mig_devices", split[0].mig_devices),
-    )
-    return incompatible(message, evidence, cure=AssignMigInstance(mig_device.uuid))
 
 
 @rule("os-limit", severity=WARNING)

@@ -23,7 +23,7 @@ MACHINES = (*NAMES, *(SCENARIO + name for name in CAUSES))
 NOT_PLAYED = {
     "cudnn-shadowed", "driver-device-nodes", "driver-library-mismatch", "driver-not-in-container", "driver-nouveau",
     "driver-too-old", "driver-wsl", "forward-compat-misused", "framework-missing", "gpu-absent",
-    "gpu-arch-too-new", "gpu-hardware-fault", "gpu-memory-held", "host-compiler-too-new", "host-compiler-too-old",
+    "gpu-arch-too-new", "gpu-degraded", "gpu-hardware-fault", "gpu-memory-held", "host-compiler-too-new", "host-compiler-too-old",
     "libcuda-not-on-path", "local-module-shadowing", "mig-config", "msvc-runtime-missing", "os-limit",
     "platform-no-gpu-wheel", "python-32bit", "python-wrong-arch", "toolkit-path-conflict", "toolkit-wrong-version",
     "tensorrt-missing", "visible-devices-hidden", "cpu-missing-avx", "cudnn-too-old", "cudnn-wrong-cuda-build",
@@ -33,7 +33,7 @@ NOT_PLAYED = {
 NEVER_FIRST = {
     "benign-noise", "build-isolation", "build-tools-missing", "device-placement", "disk-full", "engine-mismatch",
     "wheel-incomplete", "gpu-memory-exhausted", "import-failed", "multi-gpu-p2p-nccl", "plugin-failed",
-    "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing", "gpu-degraded",
+    "probe-failed", "program-error", "release-unknown", "smoke-failed", "tensorrt-missing",
 }  # fmt: skip
 
 
