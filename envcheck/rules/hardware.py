@@ -334,7 +334,7 @@ def gpus_as_stated(context: Context) -> Iterator[Finding]:
         return
     gpus = context.need(context.facts.gpus, "gpus") or ()
     found = numbered_gpus(context) or gpus
-    count = stated.get("gpu-count", len(found))
+    count = int(stated.get("gpu-count", len(found)))
     if len(found) != count:
         if len(found) < count and context.facts.host.container.value:
             raise UndecidedError("gpus", Unknown("denied", "a container may hide GPUs"))

@@ -32,9 +32,9 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> tuple[Gpu
         for name, value in answer.items():
             monkeypatch.setenv(f"STANDIN_GPU{index}_{name}", str(value))
     library = str(build_libraries() / "libnvidia-ml.so.1")
-    answer = LocalHost().ask("nvml_devices", library, find_pynvml() or "", timeout=30.0)
-    assert isinstance(answer, Known)
-    return parse_nvml(answer.value, library).gpus.value or ()
+    printed = LocalHost().ask("nvml_devices", library, find_pynvml() or "", timeout=30.0)
+    assert isinstance(printed, Known)
+    return parse_nvml(printed.value, library).gpus.value or ()
 
 
 def stated(name: str) -> dict[str, Any]:

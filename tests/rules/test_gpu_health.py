@@ -47,7 +47,7 @@ def findings(judged: Context) -> list[Finding]:
     return [item for name in ("gpu-hardware-fault", "gpu-degraded") for item in run(name, judged)]
 
 
-FIRES = {
+FIRES: dict[str, tuple[dict[str, Any], str, str]] = {
     "reset": ({"recovery_action": "reset"}, "gpu-hardware-fault", "reset"),
     "drain and reset": ({"recovery_action": "drain-and-reset"}, "gpu-hardware-fault", "reset"),
     "reboot": ({"recovery_action": "reboot"}, "gpu-hardware-fault", "reboot"),
@@ -79,7 +79,7 @@ def test_a_fault_is_found_once_with_what_to_do(case: str) -> None:
     assert found.fix is not None
 
 
-NEAR_MISSES = {
+NEAR_MISSES: dict[str, dict[str, Any]] = {
     "well": {},
     "power cap": {"slowdown": ("sw_power_cap",)},
     "heat under load": {"slowdown": ("sw_thermal_slowdown",)},
@@ -100,12 +100,15 @@ def test_a_healthy_gpu_that_looks_broken_is_passed(case: str) -> None:
 def test_the_captures_of_healthy_machines_are_passed(name: str) -> None:
     values = stated(name)
     values["recovery_action"] = "none"
-    facts = {key: Absent(("NVML",)) if value is None else value for key, value in values.items()}
+    facts: dict[str, Any] = {
+        key: Absent(("NVML",)) if value is None else value for key, value in values.items()
+    }
     assert findings(context(with_health(**facts))) == []
 
 
 def test_what_is_unread_is_no_fault_and_no_pass() -> None:
-    unread = with_health(**dict.fromkeys(WELL, UNREAD))
+    nothing: dict[str, Any] = dict.fromkeys(WELL, UNREAD)
+    unread = with_health(**nothing)
     assert findings(context(unread)) == []
     for key in ("pcie-width", "pcie-generation", "nvlinks"):
         with pytest.raises(UndecidedError):
