@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 
 from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_formula, name_gpu
@@ -169,8 +170,30 @@ def _process_row(view: GpuView, holder: Holder) -> Row:
         memory = _format_fact(holder.memory_bytes, lambda count: f"{count >> 20} MiB")
     end = shell_line(ending.argv) if ending.argv else "-"
     index, time = _format_fact(view.activity.gpu.nvml_index), _run_time(holder.seconds)
-    user, name = holder.user or "?", holder.name or "?"
+    user, name = holder.user or "?", _name_process(holder)
     return (index, str(holder.pid), user, name, memory, time, ending.state, end)
+
+
+def _name_process(holder: Holder) -> str:
+    """Name a process, a Python with what it runs: python3 train.py, python3 -m vllm.
+
+    Its other words may hold secrets.
+    """
+    name = holder.name or "?"
+    first, *words = holder.command_line.split() or [""]
+    if not re.search(r"(^|[/\\])python[\d.]*(\.exe)?$", first):
+        return name
+    for before, word in pairwise(("", *words)):
+        if word == "-c":
+            break
+        if before == "-m":
+            return f"{name} -m {quote(word)}"
+        if not word.startswith("-") and before not in ("-W", "-X"):
+            return f"{name} {quote(re.split(_SEPARATOR, word)[-1])}"
+    return name
+
+
+_SEPARATOR = r"[/\\]"
 
 
 def _run_time(seconds: int | None) -> str:

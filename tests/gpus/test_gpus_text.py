@@ -50,9 +50,32 @@ def test_command_lines_are_only_in_the_text_and_hold_no_token(
     output = capsys.readouterr().out
     assert "4242: python3 train.py --token=*** \ufffd[31m" in output
     assert "kill 4242" in output
-    assert [line.split()[2:8] for line in output.splitlines() if line.endswith("kill 4242")] == [
-        ["alice", "python3", "8192", "MiB", "1-02:03:04", "running"]
+    assert [line.split()[2:9] for line in output.splitlines() if line.endswith("kill 4242")] == [
+        ["alice", "python3", "train.py", "8192", "MiB", "1-02:03:04", "running"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("command_line", "shown"),
+    [
+        ("python3 -u /home/alice/secret-project/train.py --key hunter2", "python3 train.py"),
+        ("/opt/conda/bin/python3.11 -W ignore -m torch.distributed.run train.py", "python3 -m torch.distributed.run"),
+        ("python3 -c print('hunter2')", "python3"),
+        ("python3", "python3"),
+        ("/usr/bin/blender --python hunter2.py", "python3"),
+        ("", "python3"),
+    ],
+)  # fmt: skip
+def test_a_python_process_is_shown_with_the_script_that_it_runs(
+    command_line: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = scan(process(4242, command_line=command_line, user="alice", seconds=60))
+    views = build_views((gpu(processes=TRAINER),), seen, "linux")
+    print_document(
+        describe_listing(Listing("2026-11-21T06:00:00Z", known("550.1"), known(views))), color=False
+    )
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "kill 4242" in line)
+    assert line.split("alice")[1].split("8192")[0].strip() == shown
 
 
 def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,8 @@ FRAMEWORKS = {
 # What the full level does on a machine without a GPU, where two CPU devices stand for two GPUs.
 ON_TWO = {
     "towers on CPU:0 and CPU:1",
+    "asynchronous towers on CPU:0 and CPU:1",
+    "model split over CPU:0, CPU:1",
     "copy from CPU:0",
     "all-reduce over CPU:0, CPU:1",
     "gradients over CPU:0, CPU:1",
@@ -40,11 +42,17 @@ ON_TWO = {
 # PyTorch has one CPU, which stands for both; NCCL's place takes gloo.
 ON_ONE_TWICE = {
     "towers on CPU:0 and CPU:0",
+    "asynchronous towers on CPU:0 and CPU:0",
+    "model split over CPU:0, CPU:0",
     "all-reduce over CPU:0, CPU:0",
     "gradients over CPU:0, CPU:0",
 }
 # ONNX Runtime has one CPU, too, and computes forwards only.
-FORWARDS = {"towers on CPU:0 and CPU:0"}
+FORWARDS = {
+    "towers on CPU:0 and CPU:0",
+    "asynchronous towers on CPU:0 and CPU:0",
+    "model split over CPU:0, CPU:0",
+}
 
 
 def task(

@@ -16,6 +16,13 @@ LEFT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 GIB = 1 << 30
 
 
+class Numbers(list):  # type: ignore[type-arg]
+    """Rows as an array gives them."""
+
+    def tolist(self) -> list[list[float]]:
+        return list(self)
+
+
 class Engine:
     """An engine that is right about everything, but for what a test sets."""
 
@@ -39,6 +46,11 @@ class Engine:
         return [
             [sum(a * b for a, b in zip(row, column)) for column in zip(*right)] for row in left
         ], device
+
+    def product(
+        self, device: str, left: list[list[float]], right: list[list[float]]
+    ) -> tuple[Any, str]:
+        return Numbers(Engine.compiled(self, device, left, right)[0]), device
 
     def check_memory(self, report: Any, device: str) -> None:
         with report.step("memory growth", device) as step:
@@ -76,7 +88,8 @@ def test_one_gpu_is_checked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = run(monkeypatch, "GPU-1", ["CPU:0", "GPU:0"])
     assert heard.outcomes == dict.fromkeys(
         ("matmul 2048 float16", "matmul 2048 float32", "convolution", "jit", "memory growth", "missing device",
-         "soft placement", "towers on GPU:0 and GPU:0"), "passed"
+         "soft placement", "towers on GPU:0 and GPU:0", "asynchronous towers on GPU:0 and GPU:0",
+         "model split over GPU:0, GPU:0"), "passed"
     )  # fmt: skip
     assert heard.results["missing device"]["message"].endswith("no such device")
 
@@ -130,6 +143,40 @@ def test_a_wrong_answer_fails_its_check_only(
         for each, outcome in heard.outcomes.items()
         if outcome == "failed" and not each.startswith(same)
     } == set()
+
+
+ASYNCHRONOUS, SPLIT = "asynchronous towers on GPU:0 and GPU:1", "model split over GPU:0, GPU:1"
+
+
+@pytest.mark.parametrize(
+    ("product", "said"),
+    [
+        ((Numbers(PRODUCT), "GPU:0"), "ran on GPU:0 for GPU:1"),
+        ((Numbers(LEFT[:1] * 2), "GPU:1"), "ran on GPU:1 for GPU:0"),
+    ],
+)
+def test_towers_that_do_not_wait_are_held_to_their_devices(
+    product: tuple[Any, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = run(monkeypatch, "all", ["GPU:0", "GPU:1"], product=product)
+    assert heard.outcomes[ASYNCHRONOUS] == heard.outcomes[SPLIT] == "failed"
+    assert heard.results[ASYNCHRONOUS]["message"] == said
+
+
+def test_wrong_numbers_and_errors_of_towers_that_do_not_wait_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(device: str, *_: Any) -> Any:
+        return Numbers(SUM), device
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("the device is gone")
+
+    for product, outcome in ((wrong, "failed"), (refuse, "error")):
+        heard, engine = Heard("all"), Engine()
+        monkeypatch.setattr(engine, "product", product, raising=False)
+        import_child(monkeypatch, "smoke_full").run(heard.report, ["GPU:0", "GPU:1"], engine)
+        assert heard.outcomes[ASYNCHRONOUS] == heard.outcomes[SPLIT] == outcome
 
 
 def test_rounding_of_a_convolution_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +241,7 @@ def test_a_share_of_the_card_is_a_quarter(
     monkeypatch.setattr(card, "memory", lambda: (now * GIB, 140 * GIB))
     with heard.report.step("memory share", "GPU:0") as step:
         card.judge_share(step, (free * GIB, 140 * GIB), right=right)
-    assert heard.outcomes == {"memory share": outcome}
+    assert heard.outcomes == {"memory growth": "skipped", "memory share": outcome}
 
 
 def test_the_free_memory_is_asked_in_the_context_all_frameworks_share(
@@ -257,5 +304,5 @@ def test_pytorch_is_held_to_its_share(
     engine = import_child(monkeypatch, "check_torch").Engine()
     engine.load()
     engine.check_memory(heard.report, "GPU:0")
-    assert heard.outcomes == {"memory share": outcome}
+    assert heard.outcomes == {"memory growth": "skipped", "memory share": outcome}
     assert asked == shares

@@ -7,6 +7,7 @@ other package is needed. Where a node ran, a session's own profile tells.
 import json
 import os
 import tempfile
+import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Optional, Tuple
 
 from smoke_engine import Engine as Base
@@ -215,7 +216,9 @@ def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
 
 def compute(ort: Any, model: bytes, device: str, fed: Dict[str, Any]) -> Answer:
     """Run a model; return its output and the devices in its session's profile."""
-    prefix = os.path.join(tempfile.gettempdir(), "envcheck-onnxruntime")
+    # ONNX Runtime adds the second alone: two threads would write one file
+    name = "envcheck-onnxruntime-%d" % threading.get_ident()
+    prefix = os.path.join(tempfile.gettempdir(), name)
     opened = session(ort, model, device, enable_profiling=True, profile_file_prefix=prefix)
     found = opened.run(None, fed)[0]
     path = opened.end_profiling()

@@ -4,6 +4,7 @@ All numbers are fed: what a graph holds as a constant, TensorFlow computes on th
 graph runs.
 """
 
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import smoke_tensorflow as mirrored
@@ -19,6 +20,8 @@ __all__ = ["Engine", "share"]
 
 class Engine(TensorFlow):
     """TensorFlow 1."""
+
+    _own: Any = threading.local()  # what a thread feeds to its graph
 
     def before_import(self, report: "Report") -> None:
         """Remember that two CPU devices stand for two GPUs in the full test of a CPU."""
@@ -71,10 +74,10 @@ class Engine(TensorFlow):
         Return the value and the device that made it.
         """
         with self._tf.Graph().as_default():
-            self._fed: Dict[Any, Any] = {}
+            self._own.fed = {}
             with self._tf.device("/device:" + device):
                 made = build()
-            return self.run_traced(made, self._fed, **options)
+            return self.run_traced(made, self._own.fed, **options)
 
     def run_traced(self, product: Any, fed: Any, **options: Any) -> Answer:
         """Run one operation; return its value and its device by the run's statistics."""
@@ -94,7 +97,7 @@ class Engine(TensorFlow):
     def _feed(self, numbers: Any) -> Any:
         values = to_array(numbers)
         placeholder = self._tf.placeholder(values.dtype, values.shape)
-        self._fed[placeholder] = values
+        self._own.fed[placeholder] = values
         return placeholder
 
     def _product(self, left: Any = LEFT, right: Any = RIGHT) -> Any:
@@ -156,14 +159,14 @@ class Engine(TensorFlow):
         tf = self._tf
         strategy = mirrored.over(tf, targets)
         with tf.Graph().as_default():
-            self._fed = {}
+            self._own.fed = {}
             with tf.device("/device:CPU:0"):
                 made = part()
             told = mirrored.on_all(tf, strategy, made, lambda each: each)
             # Softly: what a strategy makes of itself (an index, a number of replicas) may have no
             # GPU form.
             with tf.Session(config=self._config(allow_soft_placement=True)) as session:
-                return [each.ravel().tolist() for each in session.run(told, self._fed)]
+                return [each.ravel().tolist() for each in session.run(told, self._own.fed)]
 
     def reduce(self, targets: List[str]) -> Answer:
         """Add up; between GPUs NCCL does it."""

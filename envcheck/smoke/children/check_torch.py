@@ -23,9 +23,6 @@ class Engine(Base):
     refusals = (RuntimeError, AssertionError)
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
-    def before_import(self, report: "Report") -> None:
-        """Do nothing: PyTorch can be limited to a share, so its memory is not compared."""
-
     def load(self) -> Any:
         """Import PyTorch."""
         import torch
@@ -100,7 +97,8 @@ class Engine(Base):
         return found.cpu().tolist(), place_of(found)
 
     def check_memory(self, report: "Report", device: str) -> None:
-        """Give this process a quarter of the card: full of it must then be refused."""
+        """Compare its memory; given a quarter of the card, more must then be refused."""
+        super().check_memory(report, device)
         cuda = self._torch.cuda
         with report.step("memory share", device) as step:
             if not hasattr(cuda, "set_per_process_memory_fraction"):

@@ -4,6 +4,7 @@ What its engine is asked for, and what has to come of it.
 """
 
 import random
+import threading
 from typing import TYPE_CHECKING, Any, List
 
 from smoke_numbers import LEFT, MISSING, PRODUCT, RIGHT
@@ -22,6 +23,9 @@ ROUNDED = 5e-3  # of the largest number: some of cuDNN's ways to convolve are no
 ROWS = 8  # of a device's share of the training data
 SHARE_ROUNDED = 1e-4
 SUM = [[44.0, 56.0], [98.0, 128.0]]  # of two products
+ROUNDS = 3  # of each tower that waits for none
+SECOND = [[1.0, 2.0], [3.0, 4.0]]  # weights of a second layer, and what it makes of the first's
+OF_BOTH = [[106.0, 156.0], [241.0, 354.0]]
 
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
@@ -31,7 +35,10 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
     ]
     if report.gpu != "all":
         check_alone(report, engine, targets[0])
-    towers(report, engine, (targets * 2)[:2])
+    pair = (targets * 2)[:2]
+    towers(report, engine, pair)
+    update_without_waiting(report, engine, pair)
+    split_model(report, engine, pair)
     if len(targets) > 1:
         for source, target in zip(targets, targets[1:] + targets[:1]):
             copy(report, engine, source, target)
@@ -107,6 +114,51 @@ def towers(report: "Report", engine: Any, targets: List[str]) -> None:
     with report.step("towers on %s" % " and ".join(targets), "CPU:0") as step:
         found, place = engine.towers(targets)
         step.judge(found, SUM, place)
+
+
+def update_without_waiting(report: "Report", engine: Any, targets: List[str]) -> None:
+    """Let each tower add its product as soon as it has it, and go on."""
+    with report.step("asynchronous towers on %s" % " and ".join(targets)) as step:
+        total = [[0.0, 0.0], [0.0, 0.0]]
+        places, errors, turn = [], [], threading.Lock()  # type: Any, Any, Any
+
+        def work(target: str) -> None:
+            try:
+                for _ in range(ROUNDS):
+                    found, place = engine.product(target, LEFT, RIGHT)
+                    with turn:
+                        places.append((target, place))
+                        for row, new in zip(total, found.tolist()):
+                            row[:] = [one + other for one, other in zip(row, new)]
+            except Exception as error:  # noqa: BLE001 - of a framework; it is raised below
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(target,)) for target in targets]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        astray = ["%s for %s" % (place, target) for target, place in places if place != target]
+        wanted = [[ROUNDS * number for number in row] for row in SUM]
+        if astray:
+            step.failed("ran on %s" % astray[0], "device-placement")
+        elif total != wanted:
+            step.failed("gave %s instead of %s" % (total, wanted))
+        else:
+            step.passed("%d updates, none waited for another" % len(places))
+
+
+def split_model(report: "Report", engine: Any, targets: List[str]) -> None:
+    """Compute the first layer of a model on one device, and the second on another."""
+    with report.step("model split over %s" % ", ".join(targets), targets[1]) as step:
+        hidden, place = engine.product(targets[0], LEFT, RIGHT)
+        if place != targets[0]:
+            step.failed("the first layer ran on %s" % place, "device-placement")
+            return
+        found, place = engine.product(targets[1], hidden.tolist(), SECOND)
+        step.judge(found.tolist(), OF_BOTH, place)
 
 
 def copy(report: "Report", engine: Any, source: str, target: str) -> None:

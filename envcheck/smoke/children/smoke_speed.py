@@ -25,6 +25,7 @@ ABOUT_COPIES = (
     "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
 )
 ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
+ABOUT_HOST = "how fast one core reads and writes the machine's memory, where batches are made"
 ABOUT_STEP = "a step: 64 images of 28 x 28 through a small convolutional network, and back"
 
 
@@ -41,6 +42,7 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
             multiply(report, engine, device, precision)
         if device.startswith("GPU"):
             copy(report, engine, device)
+    copy_in_host(report)
     train(report, engine, targets + ["CPU:0"] if targets[0].startswith("GPU") else targets)
 
 
@@ -101,6 +103,19 @@ def copy(report: "Report", engine: Any, device: str) -> None:
         judge_speed(
             step, "%.3g GB/s to the device, %.3g GB/s within it" % (up, within), within, best
         )
+
+
+def copy_in_host(report: "Report") -> None:
+    """Tell the GB/s within the machine's own memory, to stand beside a GPU's."""
+    with report.step("speed of memory", "CPU:0") as step:
+        source, target = bytearray(WITHIN), memoryview(bytearray(WITHIN))
+
+        def move() -> None:
+            target[:] = source
+
+        within = 2.0 * WITHIN / seconds_of(move) / 1e9
+        report.measure(step.check, "CPU:0", "host memory", within, "GB/s", ABOUT_HOST)
+        step.passed("%.3g GB/s" % within)
 
 
 def train(report: "Report", engine: Any, devices: List[str]) -> None:
