@@ -436,7 +436,7 @@ class PlanResult(Result):
             return lock(self.plan, os.environ, seconds)
 
     def download(
-        self, folder: Path, seconds: float = 300.0, heard: Callable[[str], None] = str
+        self, folder: Path, seconds: float = 300.0, heard: Callable[[str], object] = str
     ) -> Wheelhouse:
         """Fill a folder with the wheels of the plan, for a machine without a network.
 
@@ -1323,8 +1323,9 @@ def read_wheelhouse(folder: Path) -> ProjectLines:
 
     path = os.path.join(os.fspath(folder), "")  # noqa: PTH118 - pathlib is slow to import
     made = read_manifest(os.fspath(folder), _load_json(path + MANIFEST))
-    _, project = read_project((), (path + PINS,))
-    return replace(project, words=("--from", path), lock=path + PINS, made_for=made)
+    _, found = read_project((), (path + PINS,))
+    assert found is not None  # noqa: S101 - a file was named
+    return replace(found, words=("--from", path), lock=path + PINS, made_for=made)
 
 
 _FOLDER = r"\.{0,2}[/\\]|\.{1,2}(\[|$)"  # ., ./server, ../server[gpu], /srv/app

@@ -91,7 +91,7 @@ def download(
     folder: Path,
     environ: Variables,
     seconds: float,
-    heard: Callable[[str], None],
+    heard: Callable[[str], object],
 ) -> Wheelhouse:
     """Fill a folder with the wheels of a plan: uv pins them with their hashes, pip downloads them.
 
@@ -102,7 +102,7 @@ def download(
     others = [name for name in _list_names(folder) if not _is_own(name)]
     if others:
         raise UserError(f"{folder} holds {others[0]}: name a new folder with --download.")
-    beside = ()
+    beside: tuple[str, ...] = ()
     if made.pip_too_old:
         beside = (plan_data().bundled_pip.last.get(made.python, "pip"),)
     pins = compile_plan(plan, environ, seconds, beside=beside)
@@ -142,7 +142,7 @@ def _is_own(name: str) -> bool:
 
 
 def _run_pip(
-    made: Environment, folder: Path, environ: Variables, heard: Callable[[str], None]
+    made: Environment, folder: Path, environ: Variables, heard: Callable[[str], object]
 ) -> None:
     """Download what is pinned, from the indexes that uv was asked with."""
     _, variables = index_options(RequirementSet(()), environ)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from envcheck import api
 from envcheck.check.requirement_files import read_toml
 from envcheck.cli.group import run
-from envcheck.model import Environment, Plan, RequestError, UserError, replace
+from envcheck.model import Environment, Facts, Plan, RequestError, UserError, replace
 from envcheck.plan.planner import plan_project
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.verify import find_uv
@@ -202,6 +203,11 @@ def test_a_lock_that_uv_does_not_write_changes_the_exit_code_and_writes_nothing(
     assert not Path("pylock.toml").exists()
 
 
+def read_nothing(without: Collection[str]) -> Facts:
+    """Read a machine that is described whole."""
+    raise AssertionError(without)
+
+
 def run_offline(*words: str) -> subprocess.CompletedProcess[str]:
     """Type a command in a network namespace that has no network."""
     argv = ("unshare", "-rn", sys.executable, "-m", "envcheck", *words)
@@ -251,7 +257,7 @@ def test_a_wheelhouse_is_for_its_machine_alone(mirror: str) -> None:
         said = {"python": "3.11", "platform": "linux_x86_64", "driver": "580.65", **described}
         gpu = (said.pop("gpu", "A100"),)
         here = PlanOptions("gpu", description=Description(gpus=gpu, **said))
-        return plan_project(project, (), here, matrix, lambda _: None).plan
+        return plan_project(project, (), here, matrix, read_nothing).plan
 
     assert "--find-links" in install_on().steps[1].action.command()
     for described, message in (
@@ -273,7 +279,7 @@ def test_a_wheelhouse_is_for_its_machine_alone(mirror: str) -> None:
         plan_project(
             replace(project, made_for=needing), (),
             PlanOptions("gpu", description=Description("3.11", "580.65", ("A100",), "2.17", "linux_x86_64")),
-            matrix, lambda _: None,
+            matrix, read_nothing,
         )  # fmt: skip
 
 

@@ -241,7 +241,7 @@ def test_a_share_of_the_card_is_a_quarter(
     monkeypatch.setattr(card, "memory", lambda: (now * GIB, 140 * GIB))
     with heard.report.step("memory share", "GPU:0") as step:
         card.judge_share(step, (free * GIB, 140 * GIB), right=right)
-    assert heard.outcomes == {"memory growth": "skipped", "memory share": outcome}
+    assert heard.outcomes == {"memory share": outcome}
 
 
 def test_the_free_memory_is_asked_in_the_context_all_frameworks_share(
