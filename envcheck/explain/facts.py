@@ -96,10 +96,9 @@ def state_facts(log: Log) -> Facts:
 def _fill(record: R, **stated: Fact[Any]) -> R:
     """Keep what the snapshot knows; take the log's word for what it could not tell."""
     open_names = [name for name in stated if isinstance(getattr(record, name), Unknown)]
-    filled: R = replace(
+    return replace(
         record, **{name: stated[name] for name in open_names if isinstance(stated[name], Known)}
     )
-    return filled
 
 
 def _known(value: Any) -> Fact[Any]:

@@ -418,8 +418,7 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
         cure = InstallTogether(releases, clash.tool)
         situation = build_situation(log, Claim(finding.id, Strength.OPEN, clash.message))
         fix = write_fix(cure, situation) or fix
-    named: Finding = replace(finding, message=quote(clash.message), fix=fix)
-    return named
+    return replace(finding, message=quote(clash.message), fix=fix)
 
 
 _ANY_FAILURE = ("error-unknown", "python-traceback")  # messages that name nothing
@@ -463,8 +462,7 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
         names, others = set(item.about.names), named.get(item.id)
         if not names or not others or names & others:
             kept.append(item)
-    changed: Machine = replace(machine, findings=tuple(kept))
-    return changed
+    return replace(machine, findings=tuple(kept))
 
 
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
@@ -491,10 +489,7 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
         is_measured=machine.is_from_snapshot,
     )
     evidence = (*finding.evidence, *rule_finding.evidence)
-    joined: Finding = replace(
-        finding, evidence=evidence, fix=merged, cure=cure, about=rule_finding.about
-    )
-    return joined
+    return replace(finding, evidence=evidence, fix=merged, cure=cure, about=rule_finding.about)
 
 
 def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
@@ -506,8 +501,7 @@ def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
         for name in list_fields(cure)
         if (value := getattr(stated, name)) and not getattr(cure, name)
     }
-    completed: Fix = replace(cure, **more)
-    return completed
+    return replace(cure, **more)
 
 
 def _merge_remedies(
@@ -541,8 +535,7 @@ def _merge_remedies(
         if isinstance(item, RunEnvcheck) and item.plans_framework and item not in known:
             more.append(Alternative("Plan for the machine that the log describes.", (item,)))
             break
-    merged: Remedy = replace(rule_fix, alternatives=(*rule_fix.alternatives, *more))
-    return merged
+    return replace(rule_fix, alternatives=(*rule_fix.alternatives, *more))
 
 
 _UNUSED = "No GPU is used"
@@ -583,8 +576,7 @@ def _with_next_step(log: Log, finding: Finding, events: Sequence[Event]) -> Find
     """Add what to run, and to explain in place of this log, to see the cause."""
     claim = Claim(finding.id, Strength.SYMPTOM, finding.message, tuple(events))
     values, situation = ClaimValues(log, claim), build_situation(log, claim)
-    asked: Finding = replace(finding, fix=remedy_of_message(claim.id, values, None, situation))
-    return asked
+    return replace(finding, fix=remedy_of_message(claim.id, values, None, situation))
 
 
 def _build_symptom(message: str, events: Iterable[Event]) -> Finding:
@@ -645,8 +637,7 @@ def _name_lack_of_machine(claim: Claim, clash: Clash) -> Claim:
     message = f"{needs.requirer} needs {part} {wanted}, and this machine has {there}."
     event = replace(claim.events[0], captures=((capture, wanted),))
     strength = Strength.LIMIT_AND_VALUE
-    named: Claim = replace(claim, id=finding, strength=strength, message=message, events=(event,))
-    return named
+    return replace(claim, id=finding, strength=strength, message=message, events=(event,))
 
 
 def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
@@ -657,8 +648,7 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
     there = catalogue()[claim.id].there
     for place in _list_situations(log, claim, ending):
         if place in there:
-            named: Claim = replace(claim, id=there[place], rivals=(claim.id, *claim.rivals))
-            return named
+            return replace(claim, id=there[place], rivals=(claim.id, *claim.rivals))
     return claim
 
 

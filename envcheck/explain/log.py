@@ -218,8 +218,7 @@ def _merge_claims(claims: list[Claim]) -> Claim:
     """
     ordered = sorted(claims, key=lambda claim: (-claim.strength, claim.message))
     events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
-    merged: Claim = replace(ordered[0], events=events)
-    return merged
+    return replace(ordered[0], events=events)
 
 
 def find_root(claims: tuple[Claim, ...]) -> Claim | None:

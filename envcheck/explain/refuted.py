@@ -48,8 +48,7 @@ def with_unrefuted_remedies(log: Log, report: Report, situation: Situation) -> R
     pairs = zip(kept.findings, accepted, strict=True)
     # what a log says of the cause is judged; of the rest it does not say enough
     judged = tuple(new if new.primary else old for old, new in pairs)
-    changed: Report = replace(kept, findings=judged)
-    return changed
+    return replace(kept, findings=judged)
 
 
 def _states_machine(facts: Facts) -> bool:

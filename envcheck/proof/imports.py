@@ -20,8 +20,7 @@ from envcheck.rules import Context, Target
 def with_imports(machine: Snapshot, tests: Fact[tuple[ImportTest, ...]]) -> Snapshot:
     """Return a machine with what its imports showed."""
     facts = replace(machine.facts, python=replace(machine.facts.python, imports=tests))
-    proven: Snapshot = replace(machine, facts=facts)
-    return proven
+    return replace(machine, facts=facts)
 
 
 def can_import(python: PythonFacts) -> bool:

@@ -50,6 +50,7 @@ from envcheck.rules.toolkit import (
     in_environment,
     is_own,
     library_name,
+    needed_by_cudnn,
     relies_on_system,
     unknown_release,
     weigh,
@@ -181,11 +182,6 @@ def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
     return tuple(
         item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere
     )
-
-
-def needed_by_cudnn(item: LibraryLookup) -> bool:
-    """Return whether a library is asked for by cuDNN and not by the build."""
-    return item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn")
 
 
 def _install_at(context: Context, path: str) -> LibraryInstall | None:

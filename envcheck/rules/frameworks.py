@@ -93,7 +93,13 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     if context.names_releases:
         return
     if not context.judges_environment:
-        yield _nothing_to_judge(context)
+        message = (
+            "No Python environment is active or belongs to this folder, so only the machine was"
+            " judged. Activate one, or name one with --env."
+        )
+        evidence = (context.seen("python.executable"),)
+        cure = ChooseFramework()
+        yield Finding("framework-missing", COMPATIBLE, NOTE, message, evidence, cure=cure)
         return
     context.need(context.python.frameworks, "python.frameworks")
     if judged_frameworks(context):
@@ -114,21 +120,6 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         ERROR if expected else NOTE,
         f"None of {', '.join(names)} is installed in the inspected Python environment.",
         (context.seen("python.frameworks"), context.seen("python.executable")),
-        cure=ChooseFramework(),
-    )
-
-
-def _nothing_to_judge(context: Context) -> Finding:
-    message = (
-        "No Python environment is active or belongs to this folder, so only the machine was judged."
-        " Activate one, or name one with --env."
-    )
-    return Finding(
-        "framework-missing",
-        COMPATIBLE,
-        NOTE,
-        message,
-        (context.seen("python.executable"),),
         cure=ChooseFramework(),
     )
 
@@ -410,10 +401,7 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         if wanted.obstacle != EXTRA:
             continue
         context.need(context.python.frameworks, "python.frameworks")
-        row = next(
-            (item for item in wanted.rejected if item.platform in (context.platform, "any")),
-            wanted.rejected[0],
-        )
+        row = _nearest_row(context, wanted)
         extras = list_extras(row) or ()
         missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)
         release = row.label
@@ -430,6 +418,12 @@ def extra_missing(context: Context) -> Iterator[Finding]:
             ),
             cure=Advise("Ask for an extra that the release has, or for none."),
         )
+
+
+def _nearest_row(context: Context, wanted: WantedRelease) -> FrameworkRelease:
+    """Return the newest release that was left out for this platform, else for another one."""
+    here = (item for item in wanted.rejected if item.platform in (context.platform, "any"))
+    return next(here, wanted.rejected[0])
 
 
 @rule("dependency-conflict", goal="any", installs=True)
@@ -741,7 +735,7 @@ def _kind_of(build: Build) -> str:
 
 
 def _has_cuda(framework: JudgedFramework) -> bool:
-    return framework.cuda_build.value is not None and framework.cuda_build.value
+    return bool(framework.cuda_build.value)
 
 
 def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
@@ -774,16 +768,22 @@ def release_unknown(context: Context) -> Iterator[Finding]:
     for build in judged_builds(context):
         if build.release is None and build.version:
             owner = _find_installer(context, build)
+            by_files = ", which the matrix does not list: it was judged by its own files alone."
             if build.traits.from_plugin:
-                yield _report_variant(context, build, "is of a framework that a plugin adds")
+                said = f" is of a framework that a plugin adds{by_files}"
             elif is_variant(context, build):
-                yield _report_variant(
-                    context, build, "is a nightly, a vendor's build or one made from source"
-                )
+                said = f" is a nightly, a vendor's build or one made from source{by_files}"
             elif owner:
-                yield _unlisted_dependency(context, build, owner)
+                said = (
+                    f", which {owner} requires, is not in the compatibility matrix for"
+                    f" {context.platform}: it was not judged by itself."
+                )
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
+                continue
+            message = build.label + said
+            evidence = (context.seen("python.frameworks", shown=build.label),)
+            yield Finding(_ID, UNDETERMINED, NOTE, message, evidence)
 
 
 def _describe_older(context: Context, wanted: WantedRelease) -> str:
@@ -830,10 +830,7 @@ def _pins_its_framework(context: Context, wanted: WantedRelease) -> bool:
 def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
     """Say which builds of a release are known, where none has the label asked for."""
     label = wanted.specifier.rpartition("+")[2].partition(",")[0]
-    row = next(
-        (item for item in wanted.rejected if item.platform in (context.platform, "any")),
-        wanted.rejected[0],
-    )
+    row = _nearest_row(context, wanted)
     builds = ", ".join(f"+{item.local}" for item in context.matrix.index_builds(row))
     release = row.label
     known = (
@@ -885,17 +882,6 @@ def is_variant(context: Context, build: Build) -> bool:
     )
 
 
-def _report_variant(context: Context, build: Build, kind: str) -> Finding:
-    return Finding(
-        _ID,
-        UNDETERMINED,
-        NOTE,
-        f"{build.label} {kind}, which the matrix does not list:"
-        " it was judged by its own files alone.",
-        (context.seen("python.frameworks", shown=build.label),),
-    )
-
-
 def _find_installer(context: Context, build: Build) -> str:
     """Name the framework that requires a build, as TensorFlow 2.12 does JAX, or "".
 
@@ -921,17 +907,6 @@ def _needs_distribution(context: Context, build: Build, name: str) -> bool:
     owner = context.distributions.get(build.distribution)
     return owner is not None and any(
         name == requirement for requirement, *_ in requirements_of(context, owner)
-    )
-
-
-def _unlisted_dependency(context: Context, build: Build, owner: str) -> Finding:
-    return Finding(
-        _ID,
-        UNDETERMINED,
-        NOTE,
-        f"{build.label}, which {owner} requires, is not in the compatibility matrix for"
-        f" {context.platform}: it was not judged by itself.",
-        (context.seen("python.frameworks", shown=build.label),),
     )
 
 

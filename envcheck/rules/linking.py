@@ -45,6 +45,7 @@ from envcheck.model.fixes.extensions import (
 from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
 from envcheck.model.fixes.libraries import InstallSystemLibrary
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
+from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, name_of, within
@@ -410,11 +411,10 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         return _report(context, fault, f"{message}.", OLD_SYSTEM_LIBRARY, _old_copy(fault))
     if not fault.found_in:
         folder = posixpath.dirname(fault.found)
-        if fault.via == "LD_LIBRARY_PATH":
-            where = f"{folder} from {fault.via}"
-        else:
-            where = f"the copy in {folder}"
-        cure: Fix = Advise(f"Remove {where}: the framework brings its own {fault.library}.")
+        cure: Fix = RemoveFromLibraryPath((folder,))
+        if fault.via != "LD_LIBRARY_PATH":
+            own = f"the framework brings its own {fault.library}"
+            cure = Advise(f"Remove the copy in {folder}: {own}.")
         return _report(context, fault, f"{message}.", OTHER_COPY, cure)
     if not fault.wheel:
         built = _built_for(context, fault) if of_framework else ""

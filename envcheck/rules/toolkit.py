@@ -94,10 +94,14 @@ def weigh(missing: Iterable[LibraryLookup]) -> str:
 
 
 def _of_toolkit(item: LibraryLookup) -> bool:
-    name = library_name(item.soname)
-    if item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn"):
-        return False  # a need of cuDNN, not of the build
-    return item.mandatory and (name in _CUDA or name in _SOMETIMES)
+    if needed_by_cudnn(item):
+        return False
+    return item.mandatory and library_name(item.soname) in (*_CUDA, *_SOMETIMES)
+
+
+def needed_by_cudnn(item: LibraryLookup) -> bool:
+    """Return whether a library is asked for by cuDNN and not by the build."""
+    return item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn")
 
 
 def unresolved_lookups(
