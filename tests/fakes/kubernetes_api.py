@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubernetes import client
 
-_PLAIN = {
+_PLAIN: dict[str, Any] = {
     "str": str,
     "bytes": str,
     "datetime": str,
