@@ -49,9 +49,7 @@ from envcheck.model import (
     Gpu,
     Outcome,
     Plan,
-    Report,
     RequestError,
-    Snapshot,
     Unknown,
     dataclass,
     replace,
@@ -79,7 +77,6 @@ from envcheck.render.json_contracts import (
     schema_keys,
 )
 from envcheck.render.plan import describe_plan
-from envcheck.render.report import describe_report
 from envcheck.render.smoke import describe_session, smoke_document
 from envcheck.smoke.findings import headline_of, verdict_of
 from envcheck.smoke.session import Session
@@ -105,15 +102,6 @@ _WAITS = Stage(
 )
 
 
-@dataclass
-class Proof:
-    """What the doctor and the smoke test say of the environment."""
-
-    report: Report
-    snapshot: Snapshot
-    session: Session
-
-
 class _Onboarding:
     """Takes the four parts, as far as they go.
 
@@ -126,7 +114,7 @@ class _Onboarding:
     ) -> None:
         self.asked, self.driver, self.golden, self.output = asked, driver, golden, output
         self.stages: list[Stage] = []
-        self.proof: Proof | None = None
+        self.proof: tuple[api.DoctorResult, Session] | None = None
         self.place: Place | None = None  # of the environment
 
     def run(self) -> int:
@@ -209,7 +197,7 @@ class _Onboarding:
             found = api.doctor(env=folder, expect=expect, requirements=named[0], matrix=named[1])
         wanted = SmokeRequest(env=folder, expect=expect)
         report, session = compute(found, wanted, *named, quiet=self.output.quiet)
-        self.proof = Proof(report, found.snapshot, session)
+        self.proof = replace(found, report=report), session
         code = OF_VERDICT[report.verdict]
         if verdict_of(session) == INCOMPATIBLE:
             code = STEP_FAILED
@@ -224,7 +212,7 @@ class _Onboarding:
         saving = type_here("envcheck", "snapshot", "--env", folder, "-o", "now.json")
         compare = (saving, type_here("envcheck", "diff", path, "now.json"))
         if not Path(path).exists():
-            common.write_file(path, render_snapshot(self.proof.snapshot) + "\n")
+            common.write_file(path, render_snapshot(self.proof[0].snapshot) + "\n")
             return Stage(name, f"Saved to {path}. To see later what differs:", left=compare)
         saved = time.strftime("%Y%m%dT%H%M%S", time.gmtime(Path(path).stat().st_mtime))
         newest = [each.identity for each in _list_journals(self.place)][-1:]
@@ -250,9 +238,9 @@ class _Onboarding:
                 verdict, label = COMPATIBLE, "PLAN  "
                 headline = "What is left to do here. Nothing was changed: --dry-run."
             return Document("envcheck onboard", verdict, headline, label, sections=(parts, *done))
-        proof = self.proof
-        base = describe_report(proof.report, proof.snapshot, verbose=verbose, quiet=quiet)
-        tested = () if quiet else describe_session(proof.session, verbose=verbose).about
+        found, session = self.proof
+        base = found.document(verbose=verbose, quiet=quiet)
+        tested = () if quiet else describe_session(session, verbose=verbose).about
         sections = (parts, *tested, *base.sections, *done)
         return replace(base, title="envcheck onboard", sections=sections)
 
@@ -265,7 +253,8 @@ class _Onboarding:
         ]
         report = None
         if self.proof is not None:
-            report = report_document(self.proof.report, None, smoke_document(self.proof.session))
+            found, session = self.proof
+            report = report_document(found.report, None, smoke_document(session))
         told = {"verdict": page.verdict, "headline": page.headline, "parts": parts}
         keys = schema_keys("envcheck/onboard/1")
         return document_text({**keys, **told, "golden": self.golden, "report": report})

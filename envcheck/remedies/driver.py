@@ -419,7 +419,7 @@ _COMPUTE = (
     "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
     " through NVIDIA's container runtime."
 )
-_VISIBLE = (
+VISIBLE = (
     "Start the container with NVIDIA_VISIBLE_DEVICES=all"
     " (or selected GPUs) and the GPUs passed through."
 )
@@ -442,11 +442,6 @@ def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy
         return Remedy(_POD_WITHOUT_RUNTIME if assigned else _POD)
     start = _START if kind else _START_ANY
     return Remedy(summary or start, _CONTAINERS.get(kind, _DOCKER))
-
-
-def visible_container() -> str:
-    """Return the sentence about NVIDIA_VISIBLE_DEVICES."""
-    return _VISIBLE
 
 
 _RUNTIME_FILES = {"docker": "/etc/docker/daemon.json", "containerd": "/etc/containerd"}

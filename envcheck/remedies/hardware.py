@@ -34,7 +34,7 @@ from envcheck.model.fixes.hardware import (
     UseOtherProcessor,
 )
 from envcheck.remedies import write_fix, writes
-from envcheck.remedies.driver import start_container_with_gpus, visible_container
+from envcheck.remedies.driver import VISIBLE, start_container_with_gpus
 from envcheck.remedies.driver_install import build_reboot
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.toolkit import install_build_toolkit
@@ -402,7 +402,7 @@ def _find_last_without(
 @writes(RequestGpusFromRuntime)
 def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -> Remedy:
     """Start the container with NVIDIA_VISIBLE_DEVICES set."""
-    return start_container_with_gpus(situation, visible_container())
+    return start_container_with_gpus(situation, VISIBLE)
 
 
 @writes(UnsetVisibleDevices)
