@@ -29,7 +29,11 @@ from envcheck.explain.claim_values import (
 )
 from envcheck.explain.log import Log, find_framework_of_message, parse_number
 from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
-from envcheck.explain.reasons_python import find_nearest_index, list_matching_releases
+from envcheck.explain.reasons_python import (
+    find_label_not_offered,
+    find_nearest_index,
+    list_matching_releases,
+)
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
@@ -199,8 +203,9 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
     if asked and framework:
         rows = list_matching_releases(values.log, framework, asked.name, asked.specifier)
         nearest = find_nearest_index(values.log, rows) if rows else ""
-        if nearest:
-            return InstallRequirements((text,), index=index_url(framework, nearest))
+        label = nearest or find_label_not_offered(text, values.claim.events)
+        if label:
+            return InstallRequirements((text,), index=index_url(framework, label))
     with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, text)
     if with_wheels:
         return UseOtherPython(with_wheels, requirement)

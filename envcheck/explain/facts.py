@@ -158,6 +158,7 @@ class _LogFacts:
         return {
             "os": _known(log.system),
             "libc_version": self.find("glibc"),
+            "libc_kind": _known("musl" if log.values("musl") else ""),
             "container": _known(log.container),
             "wsl_version": _known(2 if log.in_wsl else None),
             "distribution_id": _known(distribution),

@@ -360,7 +360,8 @@ def judge_log(
     judges_gpu = expects_gpu or log.has_facts
     by_rules = [claim for claim in machine.claims(claims) if judges_gpu or not is_unused_gpu(claim)]
     ordered = rank_claims((*weigh_what_failed_last(standing, ending), *by_rules))
-    if find_root(ordered) is None:
+    root = find_root(ordered)
+    if root is None or root.strength <= Strength.AFTERMATH:  # it points to what stands above it
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
     unused: tuple[Claim, ...] = ()

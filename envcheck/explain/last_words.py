@@ -5,6 +5,7 @@ A sentence that states what is wrong, or the exception that ended the program.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 
@@ -47,6 +48,8 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
     if stated.kind == "library":
         missing = event(("library", stated.what), signature="cannot-open-shared-object")
         yield from library_claims(Log((missing,), log.matrix, log.facts))
+    elif stated.kind == "damaged":
+        yield build_damage_claim(stated.what, event)
     elif stated.kind == "needs":
         yield from _judge_requirement(stated, log, event)
     elif stated.kind == "fault":
@@ -64,6 +67,16 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
     else:
         message = "A service refuses what the program asks for."
         yield Claim("program-error", strength, message, (event(("fault", "access")),))
+
+
+def build_damage_claim(path: str, event: Callable[..., Event]) -> Claim:
+    """Say whose file of an environment is damaged."""
+    inside = posixpath.normpath(re.split(r"-packages[/\\]", path)[-1].replace("\\", "/"))
+    *folders, file = inside.split("/")
+    owner = "-".join(folders[: 2 if folders[:1] == ["nvidia"] else 1]) or file.partition(".")[0]
+    package = canonical_name(owner)
+    message = f"The file {file} of {package} is damaged."
+    return Claim("install-damaged", Strength.FAILED_PART, message, (event(("package", package)),))
 
 
 def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) -> Iterator[Claim]:
@@ -148,6 +161,24 @@ _OTHER_RELEASE = (
     r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
     r"|missing \d+ required|is not a package|got multiple values"
 )
+# What a message says of a file or an account, whichever exception carries it.
+_OF_MESSAGE = {
+    "content": (
+        "A file's content is not what the program expects",
+        (
+            r"(?i)\b(?:file|image|stream|archive|header)\b.{0,40}\b(?:truncated|corrupt(?:ed)?)\b"
+            r"|\bbroken data stream\b|\bcannot identify image file\b"
+        ),
+    ),
+    "file": (
+        "A file or folder that the program names is not there, or may not be used",
+        r"(?i)\b(?:file|folder|directory)\b.{0,200}\bcannot be (?:opened|created|written)\b",
+    ),
+    "access": (
+        "A service refuses what the program asks for",
+        r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
+    ),
+}
 _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
@@ -164,16 +195,37 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     packages = [name for name in raised.owners if name not in ("", "python")]
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)
-    fault, subject = _OF_KIND.get(raised.kind, ("", ""))
+    if packages and raised.kind == "SyntaxError":
+        return _judge_module(raised, packages[-1], event)
+    fault, subject = _read_subject(raised)
     if raised.owners[-1:] == ("",) and raised.kind in _OF_OWN_CODE:
         fault, subject = "code", "The program's own code refuses what it is given"
     if fault == "service" and re.search(_REFUSED, raised.message):
         fault = "access"
     if not fault or re.search(_OF_ENVIRONMENT, raised.message):
         return None
-    rivals = () if raised.kind in _OF_KIND else ("dependency-conflict",)
+    is_own = fault == "code" and raised.kind not in _OF_KIND
+    rivals = ("dependency-conflict",) if is_own else ()
     event = replace(event, captures=(("fault", fault),))
     return Claim("program-error", Strength.SIDE_EFFECT, f"{subject}.", (event,), rivals=rivals)
+
+
+def _read_subject(raised: Raised) -> tuple[str, str]:
+    """Name what is at fault by the message, else by the kind of the exception."""
+    for fault, (subject, pattern) in _OF_MESSAGE.items():
+        if re.search(pattern, raised.message):
+            return fault, subject
+    return _OF_KIND.get(raised.kind, ("", ""))
+
+
+def _judge_module(raised: Raised, package: str, event: Event) -> Claim:
+    """Judge a module of a package that Python cannot read: damaged, or of another Python."""
+    event = replace(event, captures=(("package", package),))
+    if "null bytes" in raised.message:
+        message = f"A file of {package} is damaged: it holds null bytes."
+        return Claim("install-damaged", Strength.FAILED_PART, message, (event,))
+    message = f"A module of {package} is not for this Python."
+    return Claim("python-unsupported", Strength.SIDE_EFFECT, message, (event,))
 
 
 def _judge_releases(raised: Raised, packages: list[str], event: Event) -> Claim | None:

@@ -320,7 +320,7 @@ class Log:
             return "windows"
         if self.values("macos"):
             return "darwin"
-        if ".so" in libraries or self.values("wsl", "container_host"):
+        if ".so" in libraries or self.values("wsl", "container_host", "musl"):
             return "linux"
         return ""
 

@@ -85,8 +85,9 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
 
     The rest the rules say of the machine.
     """
-    if rows and find_nearest_index(log, rows):
-        return "index-does-not-exist"
+    elsewhere = _read_place(log, text, rows, events)
+    if elsewhere:
+        return elsewhere
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return "no-wheel-for-python"
     required_pip = _find_required_pip(rows)
@@ -104,6 +105,15 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
     if is_old and required_pip and not _is_older(required_pip, oldest):
         return "old-pip"
     return "nothing-fits"
+
+
+def _read_place(log: Log, text: str, rows: list[FrameworkRelease], events: list[Event]) -> str:
+    """Name the C library or the index that has no such wheel; "" where neither decides."""
+    if rows and log.values("musl"):
+        return "no-wheel-for-musl"
+    if rows and find_nearest_index(log, rows):
+        return "index-does-not-exist"
+    return "index-not-asked" if find_label_not_offered(text, events) else ""
 
 
 _OLDEST_LABEL = 118  # of which every build is known
@@ -133,6 +143,12 @@ _MACHINES = ("x86_64", "aarch64", "arm64")
 def names_release(text: str) -> bool:
     """Return whether a requirement names a release."""
     return any(sign in text for sign in "=<>~")
+
+
+def find_label_not_offered(text: str, events: Iterable[Event]) -> str:
+    """Return the label of a release that pip lists without it: cu121 of torch==2.4.0+cu121."""
+    public, _, label = text.partition("=")[2].strip("=").partition("+")
+    return label if public in _list_offered(events) else ""
 
 
 def _list_offered(events: Iterable[Event]) -> list[str]:
@@ -201,7 +217,7 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
 
 
 _INSTALLED = (
-    "site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen", "/work/",
+    "site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen",
 )  # fmt: skip
 _PARTIAL = ("partially-initialized", "unknown-location")
 _ATTRIBUTES = ("tf1-code-on-tf2", "torch-attribute", "jax-attribute", *_PARTIAL)

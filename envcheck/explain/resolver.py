@@ -41,7 +41,7 @@ _DEMANDS = (
 _TOOLS = {
     "conda": r"libmamba|would require|none of the providers|is not installable because",
     "poetry": r"version solving failed|is forbidden",
-    "pdm": r"Unable to find a resolution| \(from ",
+    "pdm": r"Unable to find a resolution|\(from (?:project|[\w.-]+@[\w.+!]+)\)",
     "uv": r"we can conclude|No solution found when resolving",
 }
 _CONCLUSION = r"we can conclude that .*?(?:\.(?= )|\.?$)"  # of uv: what follows from the demands

@@ -13,8 +13,11 @@ from envcheck.model.text import find_group
 _EXCEPTION = (
     r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound))(?:: (.*))?$"
 )
+# What a launcher raises for the program that it started, whose own traceback says why.
+_LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "CalledProcessError", "RayTaskError")
 _FRAME = r"\s*File \"([^\"]+)\", line \d+, in "
-_ANY_EXCEPTION = r"([A-Za-z_][\w.]{2,80})(?:: (.*))?$"  # behind the indented lines of a frame
+# behind the indented lines of a frame: queue.Empty, struct.error, Refused; not a launcher's table
+_ANY_EXCEPTION = r"((?:[A-Za-z_]\w*\.)+\w{2,80}|[A-Z]\w{2,80})(?:: (.*))?$"
 _PACKAGE = r".*(?:site|dist)-packages[/\\]([A-Za-z]\w*)"
 _STANDARD = r".*[/\\](?:lib[/\\]python3\.\d+|Lib)[/\\]"
 _LINES = 400  # at the end of a log
@@ -44,8 +47,8 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
         frames = _list_frames(texts, place) if match else []
         below = lines[len(lines) - len(texts) + place + 1 :]
         is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
-        if match and (frames or (is_last and not is_below)):
-            kind = match[1].rpartition(".")[2]
+        kind = match[1].rpartition(".")[2] if match else ""
+        if match and kind not in _LAUNCHERS and (frames or (is_last and not is_below)):
             number = last - (len(texts) - 1 - place)
             return Raised(kind, (match[2] or "").strip(), number, tuple(map(_find_owner, frames)))
     return None
@@ -116,6 +119,11 @@ _NOT_LOADED = (
     r"(?i)\b(?:unable|cannot|can ?not|can't|could ?n.?t|could not|fail(?:s|ed|ure)?|not (?:found|"
     r"loaded)|missing|no such file)\b"
 )
+# of a file in an environment, what the loader says of one that was not copied whole
+_DAMAGED = (
+    r"(?P<word>[^\s'\"]+[/\\](?:site|dist)-packages[/\\][^\s'\"]+):"
+    r" (?:file too short|invalid ELF header|ELF load command|cannot read file data|file data)"
+)
 _REFUSED = (
     r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
     r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
@@ -141,8 +149,12 @@ _FAULTS = {
     "build-tools-missing": (
         rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
         r"|Python (?:libs|headers))(?![\w.+-])"
+        r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*(?:gcc|g\+\+|clang(?:\+\+)?|cc)(?:-\d+)?"
+        r": (?:No such file|(?:command )?not found)"
     ),
-    "driver-missing": rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b",
+    "driver-missing": (
+        rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b|\b(?:0|no) active (?:GPU )?drivers?\b"
+    ),
     "cpu-missing-avx": (
         r"\b(?:AVX\w*|SSE4\S*|FMA)\b(?! ?=).{0,60}(?:n'?t|not) (?:available|supported)"
         r"|\b(?:CPU|processor)\b.{0,40}(?:n'?t|not) support\b.{0,30}\b(?:AVX\w*|SSE4\S*)"
@@ -167,10 +179,10 @@ _LAST_LINES = 60  # at the end of a log
 class Stated:
     """A sentence that names what is wrong, with its values."""
 
-    kind: str  # "needs", "library", "refused", "pattern", "fault", "code"
+    kind: str  # "needs", "library", "damaged", "refused", "pattern", "fault", "code"
     text: str
     number: int  # of its line in the log, 1-based
-    what: str = ""  # the package or part, the library, the word, the finding, the number
+    what: str = ""  # the package or part, the library, the file, the word, the finding, the number
     releases: str = ""  # what is required of it: ">=2.6"
     found: str = ""  # which release is there
 
@@ -192,9 +204,10 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
 
 
 def _read_line(text: str, number: int) -> Stated | None:
-    word = re.search(_PATTERN, text)
-    if word:
-        return Stated("pattern", text, number, word["word"])
+    for kind, pattern in (("pattern", _PATTERN), ("damaged", _DAMAGED)):
+        word = re.search(pattern, text)
+        if word:
+            return Stated(kind, text, number, word["word"])
     beyond = re.search(_BEYOND_DRIVER, text)
     if beyond:
         return Stated("needs", text, number, "cuda driver", f">={beyond['cuda']}", beyond[2])
