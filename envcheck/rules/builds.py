@@ -87,8 +87,7 @@ class Build:
 
 def installed_builds(context: Context) -> tuple[Build, ...]:
     """List the framework builds installed in the inspected environment."""
-    frameworks = context.python.frameworks
-    builds = frameworks.value or ()
+    builds = context.python.frameworks.value or ()
     return tuple(_build_installed(context, item) for item in builds)
 
 
@@ -164,10 +163,7 @@ def _find_first(*facts: Fact[T]) -> Fact[T]:
 def _state_row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return NO_ROW
-    return Known(
-        value,
-        Source("matrix", release.label, "data/compat_matrix.json"),
-    )
+    return Known(value, Source("matrix", release.label, "data/compat_matrix.json"))
 
 
 def label_cuda(local: str) -> str:

@@ -71,7 +71,8 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
     # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters
     # once CUDA fails.
     missing = _find_missing(context, paths)
-    if result == _NO_DEVICE and not missing and _is_barred(context):
+    is_barred = context.driver.nvml_result.value == _UNKNOWN_ERROR
+    if result == _NO_DEVICE and not missing and is_barred:
         yield _blocked_access(context, paths)
     elif result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
         yield _report_failing(context, missing, paths, result)
@@ -85,11 +86,6 @@ def _find_missing(context: Context, paths: tuple[str, ...]) -> str:
     gpus = {node.path for node in gpu_nodes(context)}
     required = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
     return next((path for path in required if path not in paths), "")
-
-
-def _is_barred(context: Context) -> bool:
-    nvml = context.driver.nvml_result
-    return nvml.value == _UNKNOWN_ERROR
 
 
 def _is_asked(context: Context) -> bool:

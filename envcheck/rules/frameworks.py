@@ -659,7 +659,7 @@ def _is_gpu_meant(context: Context) -> bool:
         context.toolkits.installs,
     )
     is_requested = context.expect == "gpu" or context.names_releases
-    return is_requested or bool(context.gpus) or any(bool(fact.value) for fact in facts)
+    return is_requested or bool(context.gpus) or any(fact.value for fact in facts)
 
 
 def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:

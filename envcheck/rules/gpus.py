@@ -180,19 +180,10 @@ def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
 
 
 def _same_or_slower(first: Gpu, second: Gpu) -> bool:
-    if (
-        first.name.value is not None
-        and second.name.value is not None
-        and first.name.value == second.name.value
-    ):
+    if first.name.value is not None and first.name.value == second.name.value:
         return True
-    first_capability, second_capability = _capability_of(first), _capability_of(second)
-    return bool(second_capability) and first_capability > second_capability
-
-
-def _capability_of(gpu: Gpu) -> tuple[int, ...]:
-    fact = gpu.compute_capability
-    return numbers(fact.value) if fact.value is not None else ()
+    slower = numbers(second.compute_capability.value)
+    return bool(slower) and numbers(first.compute_capability.value) > slower
 
 
 class JudgedGpu(NamedTuple):
@@ -279,8 +270,7 @@ def is_data_center(gpu: Gpu) -> bool | None:
 
 def cuda_starts(context: Context) -> bool:
     """Return whether CUDA starts: then the driver works, whatever its files look like."""
-    result = context.driver.cuda_init_result
-    return result.value == 0
+    return context.driver.cuda_init_result.value == 0
 
 
 _DRIVER_RESULTS = (0, 802, 803, 804)  # results of cuInit that need an open device
@@ -298,18 +288,16 @@ def is_plain_linux(context: Context) -> bool:
 
 def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
     """List the nodes of the GPUs, /dev/nvidia0 and on; nvidiactl proves nothing."""
-    nodes = context.driver.device_nodes
-    all_nodes = nodes.value or ()
-    return tuple(node for node in all_nodes if node.path[len("/dev/nvidia") :].isdigit())
+    nodes = context.driver.device_nodes.value or ()
+    return tuple(node for node in nodes if node.path[len("/dev/nvidia") :].isdigit())
 
 
 def was_given_gpus(context: Context) -> bool:
     """Return whether this container reaches GPUs, by nodes, NVML or a driver's answer."""
-    nvml = context.driver.nvml_result
-    result = context.driver.cuda_init_result
-    has_nvml_gpu = any(gpu.nvml_index.value is not None for gpu in context.gpus)
-    has_nvml_gpu = has_nvml_gpu and nvml.value == 0
-    reaches_driver = result.value in _DRIVER_RESULTS
+    has_nvml_gpu = context.driver.nvml_result.value == 0 and any(
+        gpu.nvml_index.value is not None for gpu in context.gpus
+    )
+    reaches_driver = context.driver.cuda_init_result.value in _DRIVER_RESULTS
     return bool(gpu_nodes(context)) or has_nvml_gpu or reaches_driver
 
 

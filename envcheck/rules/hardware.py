@@ -38,7 +38,7 @@ from envcheck.model.fixes.hardware import (
     UseMachineWithGpu,
     UseOtherProcessor,
 )
-from envcheck.rules.builds import Build, build_of
+from envcheck.rules.builds import Build, build_of, is_from_conda
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
@@ -386,10 +386,7 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     for build in judged_builds(context):
         features = build.release.cpu_features if build.release else ()
         # conda compiles its own packages; the row describes the wheel.
-        installer = ""
-        if build.distribution in context.distributions:
-            installer = context.distributions[build.distribution].installer
-        if not features or installer == "conda":
+        if not features or is_from_conda(context, build.distribution):
             continue
         flags = context.need(context.host.cpu_flags, "host.cpu_flags")
         # every x86 processor has some: an older snapshot of a machine without /proc

@@ -447,8 +447,7 @@ def _filter_installable(
 
 
 def _is_32bit(context: Context) -> bool:
-    bits = context.python.bits
-    return bits.value == 32
+    return context.python.bits.value == 32
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
