@@ -319,3 +319,17 @@ def test_a_mistake_with_a_wheelhouse_is_one_sentence(
     assert run([*closed, "--download", "new"]) == 3
     assert "not downloaded" in capsys.readouterr().err
     assert not Path("new").exists()
+
+
+def test_a_lock_keeps_to_every_constraints_file(mirror: str) -> None:
+    make_wheel(Path("simple/helper"), "helper", "1.5")
+    _write_pages(Path("simple"))
+    Path("requirements.txt").write_text("torch\n", encoding="utf-8")
+    Path("first.txt").write_text("demo<3\n", encoding="utf-8")
+    Path("second.txt").write_text("helper<2\n", encoding="utf-8")  # what torch requires
+    files = ("-r", "requirements.txt", "-c", "first.txt", "-c", "second.txt")
+    options = ("--platform", "linux_x86_64", "--python", "3.11", "--expect", "cpu", "--no-verify")
+    lock = ("--torch-index", mirror, "--with", f"torch=={TORCH}", "--lock", "pylock.toml")
+    assert run(["plan", *files, *options, *lock]) == 0
+    document = read_toml(Path("pylock.toml").read_text(encoding="utf-8"), "pylock.toml")
+    assert {item["name"]: item["version"] for item in document["packages"]}["helper"] == "1.5"
