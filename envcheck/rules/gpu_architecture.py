@@ -14,7 +14,6 @@ from envcheck.model import (
     WARNING,
     About,
     Citation,
-    Distribution,
     Evidence,
     Finding,
     Fix,
@@ -213,16 +212,13 @@ def bundled_ptxas(context: Context) -> Iterator[Finding]:
     table = load_data("nvidia/bundled_ptxas", PtxasTable)
     for row in table.rows:
         item = context.distributions.get(row.distribution)
-        if item and _is_from_index(item) and major_minor(item.version) == row.release:
+        # conda's and NVIDIA's own builds bring another ptxas than the index's
+        is_from_index = item and item.installer != "conda" and "+" not in item.version
+        if item and is_from_index and major_minor(item.version) == row.release:
             newer = (gpu for gpu in judged_gpus(context) if is_older(row.cuda, gpu.first_toolkit))
             unknown = next((gpu for gpu in newer if _is_served(context, gpu)), None)
             if unknown and not context.environment.get(row.variable):
                 yield _old_ptxas(context, table, row, unknown)
-
-
-def _is_from_index(item: Distribution) -> bool:
-    """Return whether a copy is the index's: conda's and NVIDIA's own builds bring another ptxas."""
-    return item.installer != "conda" and "+" not in item.version
 
 
 def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: JudgedGpu) -> Finding:

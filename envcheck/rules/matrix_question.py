@@ -28,7 +28,6 @@ from envcheck.model import (
     DriverBranch,
     FrameworkRelease,
     KnownProblem,
-    RemovedDistribution,
     RequestError,
     TensorrtRelease,
     Toolkit,
@@ -208,11 +207,6 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
 def _fits_beside(item: FrameworkRelease, row: FrameworkRelease) -> bool:
     """Return whether a companion and a release share a CUDA and a Python."""
     return shares_cuda(item, row) and not set(item.pythons).isdisjoint(row.pythons)
-
-
-def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
-    """Return why a requirement's distribution no longer installs a framework, or None."""
-    return matrix.removed_distribution(name_of(text))
 
 
 def find_requirer(matrix: Matrix, text: str) -> str:
@@ -460,7 +454,7 @@ def _find_requirement(matrix: Matrix, text: str) -> RowsFound:
 
 def _describe_missing(matrix: Matrix, requirement: str) -> tuple[str, str]:
     """Say why the matrix has no row for a requirement, and what it has."""
-    removed = find_removed(matrix, requirement)
+    removed = matrix.removed_distribution(name_of(requirement))
     if removed is not None:
         return INCOMPATIBLE, f"{removed.name}: {removed.reason} Use {removed.replacement} instead."
     requirer = find_requirer(matrix, requirement)
