@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import click
@@ -122,9 +121,7 @@ def refresh(printing: common.Printing, **asked: Any) -> int:
     """
     from envcheck.cli import matrix_refresh  # reading wheels takes 18 more modules: 15 ms
 
-    today = datetime.now(timezone.utc).date().isoformat()
-    request = matrix_refresh.RefreshRequest(today=today, **asked)
-    return matrix_refresh.refresh(request, printing)
+    return matrix_refresh.refresh(printing, **asked)
 
 
 @matrix.command(
@@ -153,8 +150,8 @@ def verify(
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")
     rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
-    request = matrix_refresh.VerifyRequest(sample=rows, deep=wheels if deep else None, **asked)
-    return matrix_refresh.verify(request, printing)
+    chosen = wheels if deep else None
+    return matrix_refresh.verify(printing, sample=rows, deep=chosen, **asked)
 
 
 @matrix.command(

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ from envcheck.matrix.refresh.files import find_user_matrix, save_document
 from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
-from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert, replace
+from envcheck.model import COMPATIBLE, UNDETERMINED, inert, replace
 from envcheck.model.text import counted
 from envcheck.render.json_contracts import document_text, schema_keys
 from envcheck.render.text import styled
@@ -33,40 +34,26 @@ from envcheck.rules.matrix_question import check_framework
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
-@dataclass
-class RefreshRequest:
-    """What the user asks a refresh to do."""
-
-    matrix: str | None
-    frameworks: Sequence[str]
-    since: str
-    output: str | None
-    today: str
-    deep: bool
-
-
-@dataclass
-class VerifyRequest:
-    """What the user asks a verification to do."""
-
-    matrix: str | None
-    frameworks: Sequence[str]
-    sample: int  # rows; 0 for all
-    deep: int | None  # wheels whose binaries are read; 0 for all, None for none
-
-
-def refresh(request: RefreshRequest, printing: common.Printing) -> int:
+def refresh(
+    printing: common.Printing,
+    *,
+    matrix: str | None,
+    frameworks: Sequence[str],
+    since: str,
+    output: str | None,
+    deep: bool,
+) -> int:
     """Refresh the matrix, write it and print what changed.
 
     Write nothing if anything could not be read.
     """
     require_extra("matrix", "envcheck matrix refresh")
-    document, names = _load(request)
-    if request.since and not is_version(request.since):
-        raise UserError(f"--since {request.since}: not a version such as 2.15.")
-    target = Path(request.output) if request.output else find_user_matrix()
+    document, names = _load(matrix, frameworks)
+    if since and not is_version(since):
+        raise UserError(f"--since {since}: not a version such as 2.15.")
+    target = Path(output) if output else find_user_matrix()
     try:
-        result = _refresh(document, names, request, printing)
+        result = _refresh(document, names, since, printing, deep=deep)
         save_document(result.document, target)
     except ArtifactError as error:
         message = f"{error} Nothing was written."
@@ -90,36 +77,34 @@ def refresh(request: RefreshRequest, printing: common.Printing) -> int:
     return OF_VERDICT[COMPATIBLE]
 
 
-def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]:
+def _load(matrix: str | None, frameworks: Sequence[str]) -> tuple[Document, list[str]]:
     """Load the whole matrix, and choose the sections that the user names, or all."""
     try:
-        document = load_document(request.matrix)
+        document = load_document(matrix)
     except MatrixError as error:
         raise UserError(str(error)) from None
-    for name in request.frameworks:
+    for name in frameworks:
         if not section_of(name):
             check_framework(name, matrix_sections())
-    chosen = {section_of(name) for name in request.frameworks}
+    chosen = {section_of(name) for name in frameworks}
     return document, [name for name in matrix_sections() if not chosen or name in chosen]
 
 
 def _refresh(
-    document: Document, names: list[str], request: RefreshRequest, printing: common.Printing
+    document: Document, names: list[str], since: str, printing: common.Printing, *, deep: bool
 ) -> refreshing.RefreshResult:
+    today = datetime.now(timezone.utc).date().isoformat()
     with _open_index() as reader, closing(Progress(quiet=printing.quiet)) as progress:
-        listings = [refreshing.list_framework(reader, name, request.since) for name in names]
-        result = refreshing.refresh(
-            document, listings, reader, request.today, progress.count_wheels
-        )
-        if request.deep:
-            if request.since:
-                chosen = None
-            else:
+        listings = [refreshing.list_framework(reader, name, since) for name in names]
+        result = refreshing.refresh(document, listings, reader, today, progress.count_wheels)
+        if deep:
+            chosen = None
+            if not since:
                 chosen = refreshing.find_new_rows(document, result.document)
             with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
-                deep = reader.open_binaries(bar.count_bytes)
+                binaries = reader.open_binaries(bar.count_bytes)
                 odd = refreshing.add_binaries(
-                    result.document, listings, deep, request.today, bar.count_wheels, chosen=chosen
+                    result.document, listings, binaries, today, bar.count_wheels, chosen=chosen
                 )
                 result = replace(result, left_out=(*result.left_out, *odd))
         return result
@@ -214,12 +199,22 @@ def count_changes(changes: list[Change]) -> str:
     return ", ".join(parts) + "."
 
 
-def verify(request: VerifyRequest, printing: common.Printing) -> int:
-    """Read wheels again and print each cell of the matrix that differs from them."""
+def verify(
+    printing: common.Printing,
+    *,
+    matrix: str | None,
+    frameworks: Sequence[str],
+    sample: int,
+    deep: int | None,
+) -> int:
+    """Read wheels again and print each cell of the matrix that differs from them.
+
+    `sample` rows, and the binaries of `deep` wheels: 0 for all, None for none.
+    """
     require_extra("matrix", "envcheck matrix verify")
-    document, names = _load(request)
+    document, names = _load(matrix, frameworks)
     try:
-        found = _verify(document, names, request, printing)
+        found = _verify(document, names, sample, deep, printing)
     except ArtifactError as error:
         found = verifying.Verification(unread=[str(error)])
     if printing.form == "json":
@@ -230,16 +225,16 @@ def verify(request: VerifyRequest, printing: common.Printing) -> int:
 
 
 def _verify(
-    document: Document, names: list[str], request: VerifyRequest, printing: common.Printing
+    document: Document, names: list[str], sample: int, deep: int | None, printing: common.Printing
 ) -> verifying.Verification:
     with _open_index(cached=False) as reader, closing(Progress(quiet=printing.quiet)) as progress:
         listings = [refreshing.list_framework(reader, name) for name in names]
-        found = verifying.verify(document, listings, reader, request.sample, progress.count_wheels)
-        if request.deep is not None:
+        found = verifying.verify(document, listings, reader, sample, progress.count_wheels)
+        if deep is not None:
             with closing(Progress("Reading binaries", quiet=printing.quiet)) as bar:
-                deep = reader.open_binaries(bar.count_bytes)
+                binaries = reader.open_binaries(bar.count_bytes)
                 verifying.verify_binaries(
-                    document, listings, deep, request.deep, bar.count_wheels, found=found
+                    document, listings, binaries, deep, bar.count_wheels, found=found
                 )
     return found
 
