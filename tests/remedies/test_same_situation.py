@@ -27,6 +27,7 @@ from tests.structure import modules
 # Findings that one side alone can state, and why.
 OF_RULES_ALONE = {
     "gpu-degraded": "explain states the fault of a log itself, and no log shows the driver's flags",
+    "install-damaged": "a log names the file, not the release to reinstall, which the doctor reads",
     "install-interrupted": "only the environment's folder holds what an installation left",
     "probe-failed": "a log has no probes; explain uses the id for what no message explains",
     "release-unknown": "only the matrix tells that a release is missing in it",
