@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -175,7 +176,7 @@ def test_a_plan_for_uv_names_the_index_that_pip_has(
     settings.write_text("[global]\nindex-url = https://mirror.example/simple\n", encoding="utf-8")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
 
-    def is_named(installer: str) -> bool:
+    def is_named(installer: Literal["pip", "uv"]) -> bool:
         made = envcheck.plan("jax", expect="cpu", installer=installer).plan
         return any("--default-index https://mirror.example/simple" in note for note in made.notes)
 

@@ -1,0 +1,216 @@
+"""Type what the doctor prints about broken environments, in the places where it is printed.
+
+    python -m bench.places [--folder FOLDER] [--only PATTERN]
+
+Places: an environment of venv with pip, one of uv without pip, each as root and as an ordinary user. In each the same
+faults are made, the doctor is asked as a person asks it, and every command of its fixes is typed in a shell, one after
+the other; then the real import is tried. A command counts as run when it exits as it is meant to, 0; one that needs
+rights (sudo) or a person (an editor) is listed and not typed. The packages come from the index that pip is configured
+for. Prints a table; exits 1 where a command could not be typed or the import still fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NOBODY = 65534
+PACKAGES = ("onnxruntime", "jax")
+_SECONDS = 300
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") or "uv"
+
+
+@dataclass
+class Place:
+    """An environment of one tool, owned by one user."""
+
+    name: str
+    is_uv: bool
+    user: int  # 0: root
+    folder: Path = Path()
+
+    @property
+    def python(self) -> str:
+        """Return the interpreter of the environment."""
+        return str(self.folder / "bin" / "python")
+
+
+@dataclass
+class Typed:
+    """What came of the commands that were printed about a fault."""
+
+    printed: int = 0
+    left_out: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    is_mended: bool = False
+
+
+def _site(place: Place) -> Path:
+    return next((place.folder / "lib").glob("python3*")) / "site-packages"
+
+
+def _remove(name: str) -> Callable[[Place], None]:
+    def make(place: Place) -> None:
+        for path in _site(place).glob(name):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    return make
+
+
+def _write(name: str, text: str) -> Callable[[Place], None]:
+    def make(place: Place) -> None:
+        path = next(_site(place).glob(name))
+        path.unlink()  # it may be a hard link of the installer's cache
+        path.write_text(text, encoding="utf-8")
+
+    return make
+
+
+def _release(requirement: str) -> Callable[[Place], None]:
+    def make(place: Place) -> None:
+        _run(place, [UV, "pip", "install", "-q", "--python", place.python, requirement], check=True)
+
+    return make
+
+
+FAULTS: dict[str, Callable[[Place], None]] = {
+    "a module is missing": _remove("numpy/__init__.py"),
+    "a compiled module is cut off": _write("onnxruntime/capi/onnxruntime_pybind11_state*.so", ""),
+    "a module holds nothing of its own": _write("jax/_src/config.py", "<<<<<<< HEAD\n"),
+    "a requirement is gone": _remove("ml_dtypes*"),
+    "two releases that do not fit": _release("jaxlib==0.4.30"),
+    "an older NumPy": _release("numpy==1.24.4"),
+}
+
+
+def _run(
+    place: Place, command: Sequence[str], *, check: bool = False, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as the user of a place, with nothing of this shell but its index settings."""
+    kept = ("PATH", "SSL_CERT_FILE", "PIP_", "UV_", "REQUESTS_CA_BUNDLE")
+    environ = {name: value for name, value in os.environ.items() if name.startswith(kept)}
+    home = place.folder.parent
+    environ |= {
+        "HOME": str(home),
+        "UV_CACHE_DIR": str(home / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.run(
+        command,
+        env=environ,
+        cwd=cwd or home,
+        user=place.user,
+        group=place.user,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=check,
+        timeout=_SECONDS,
+    )
+
+
+def _make(place: Place, folder: Path) -> None:
+    """Make the environment of a place, owned by its user."""
+    home = folder / place.name
+    home.mkdir()
+    os.chown(home, place.user, place.user)
+    place.folder = home / ".venv"
+    base = shutil.which("python3", path="/usr/bin") or sys.executable  # that every user may start
+    if place.is_uv:
+        _run(place, [UV, "venv", "-q", "--python", base, str(place.folder)], check=True)
+    else:
+        _run(place, [base, "-m", "venv", str(place.folder)], check=True)
+    _run(place, [UV, "pip", "install", "-q", "--python", place.python, *PACKAGES], check=True)
+
+
+def _install_program(folder: Path) -> str:
+    """Install this checkout where every user may start it, and return its program."""
+    made = folder / "program"
+    base = shutil.which("python3", path="/usr/bin") or sys.executable
+    for command in (
+        [base, "-m", "venv", str(made)],
+        [str(made / "bin" / "python"), "-m", "pip", "install", "-q", f"{ROOT}[plan]"],
+    ):
+        subprocess.run(command, check=True, timeout=_SECONDS)
+    return str(made / "bin" / "envcheck")
+
+
+def _list_commands(printed: str) -> list[str]:
+    """List the commands of a text, as one copies them; what undoes one is none of them."""
+    lines = (line.strip() for line in printed.splitlines())
+    return list(dict.fromkeys(line[2:] for line in lines if line.startswith("$ ")))
+
+
+def _type(place: Place, envcheck: str, *options: str) -> Typed:
+    """Ask the doctor, type what it prints, and try the import.
+
+    With -v each step is typed by itself; without, what stands in the end: `envcheck fix`, with the
+    --yes that it asks for where nobody is at a terminal.
+    """
+    asked = [envcheck, "doctor", "--env", str(place.folder), "--expect", "cpu", *options]
+    found = Typed()
+    for line in _list_commands(_run(place, asked).stdout):
+        is_ours = line.startswith(envcheck)
+        if is_ours and options:
+            continue
+        found.printed += 1
+        if line.startswith("sudo "):
+            found.left_out.append(line)
+            continue
+        ended = _run(place, ["sh", "-c", f"{line} --yes" if is_ours else line])
+        if ended.returncode:
+            found.failed.append(f"{line}: {(ended.stderr or ended.stdout).strip()[-300:]}")
+    code = "import onnxruntime, jax; jax.numpy.ones(3).sum()"
+    found.is_mended = _run(place, [place.python, "-c", code]).returncode == 0
+    return found
+
+
+def main() -> int:
+    """Make the places, break them, type what is printed, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--folder", type=Path, help="where the environments are made")
+    parser.add_argument("--only", default="*", help="a pattern for PLACE/FAULT")
+    asked = parser.parse_args()
+    users = {"root": 0, "user": NOBODY} if os.geteuid() == 0 else {"user": os.geteuid()}
+    is_good = True
+    with tempfile.TemporaryDirectory(prefix="envcheck-places-", dir=asked.folder) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = _install_program(folder)
+        print("| place | fault | typed | printed | failed | left to a person | import after |")
+        print("|---|---|---|---|---|---|---|")
+        for tool in ("pip", "uv"):
+            for user, number in users.items():
+                for index, (fault, make) in enumerate(FAULTS.items()):
+                    if not fnmatch.fnmatch(f"{tool}-{user}/{fault}", asked.only):
+                        continue
+                    place = Place(f"{tool}-{user}-{index}", tool == "uv", number)
+                    _make(place, folder)
+                    for way, options in (("its last line", ()), ("each step", ("-v",))):
+                        make(place)
+                        found = _type(place, program, *options)
+                        is_good = is_good and found.is_mended and not found.failed
+                        ends = "works" if found.is_mended else "fails"
+                        counts = (found.printed, len(found.failed), len(found.left_out))
+                        row = (f"{tool}, {user}", fault, way, *counts, ends)
+                        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+                        for line in found.failed:
+                            print(f"  {line}", file=sys.stderr, flush=True)
+                    shutil.rmtree(folder / place.name)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
