@@ -107,6 +107,27 @@ def test_every_signature_fires_in_a_case() -> None:
     assert {item.name for item in ALL} - fired == set()
 
 
+def test_every_signature_cites_a_report_or_its_program() -> None:
+    from tests.cases.judged import judged_cases
+
+    sources = json.loads(read_data("evidence/signature-sources.json"))
+    fired = {
+        item.case["id"]: {event.signature for event in item.events}
+        for item in judged_cases("reported")
+    }
+    cited = sources["messages"]
+    uncited = [name for names in sources["uncited"].values() for name in names]
+    assert sorted((*cited, *uncited)) == sorted(item.name for item in ALL)
+    assert [name for name in uncited if any(name in found for found in fired.values())] == []
+    for name, source in cited.items():
+        if "case" in source:
+            assert name in fired[source["case"]], name
+        elif "report" in source:
+            assert source["report"].startswith("https://"), name
+        else:
+            assert all((source["artifact"], source["path"], source["words"][7:])), name
+
+
 # What no stored log shows: each draws a conclusion of its own.
 NOT_IN_A_CASE = (
     "torch 2.1.2+cu121\nCould not load library libnvrtc.so.12. Error: libnvrtc.so.12: cannot open shared object file",
