@@ -21,6 +21,7 @@ from envcheck.host.data_files import load_data
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
+    FAILED,
     IMPORT,
     NOT_STATED,
     NOTE,
@@ -32,6 +33,7 @@ from envcheck.model import (
     Fact,
     FileFault,
     Finding,
+    ImportTest,
     InstallLeftover,
     dataclass,
     numbers,
@@ -43,7 +45,7 @@ from envcheck.model.fixes.environment import (
     RenameShadow,
     SettleInstallation,
 )
-from envcheck.model.text import shorten
+from envcheck.model.text import read_tracebacks, shorten
 from envcheck.model.versions import public_version
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
@@ -257,6 +259,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         {find_import(context, item) for item in needed},
         key=lambda name: (name in companions(), name),
     )
+    dead = (find_death(context, item) for item in needed)
     why = "whether an import needs it is not known"
     if needing:
         why = f"`import {needing[0].replace('-', '_')}` needs it"
@@ -269,6 +272,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         evidence,
         severity=ERROR if needed else WARNING,
         cure=_reinstall([*needed, *found], context),
+        about=About(names=tuple(dict.fromkeys(filter(None, dead)))),
     )
 
 
@@ -333,8 +337,9 @@ def _list_imports(context: Context, distribution: str) -> list[str]:
 @once
 def find_import(context: Context, fault: FileFault) -> str:
     """Name the import that loads a file and dies without it: a framework's first."""
-    if fault.kind in {"shortened", "emptied", _EDITED}:
-        return ""
+    dead = find_death(context, fault)
+    if dead or fault.kind in {"shortened", "emptied", _EDITED}:
+        return dead
     if fault.kind == NUMPY_1:  # in Cython it is a ValueError, which no import of ours catches
         return next(iter(_list_imports(context, fault.distribution)), "")
     name = fault.path.rpartition("/")[2]
@@ -343,6 +348,37 @@ def find_import(context: Context, fault: FileFault) -> str:
             return framework_of(link.distribution) or link.distribution
     names = _list_imports(context, fault.distribution)
     return next((name for name in names if _is_needed(context, name, fault)), "")
+
+
+@once
+def find_death(context: Context, fault: FileFault) -> str:
+    """Name a distribution whose real import died of a file: what ended it names the file."""
+    for test in context.python.imports.value or ():
+        if test.outcome == FAILED and _is_named(context, fault, test):
+            return test.distribution
+    return ""
+
+
+def _is_named(context: Context, fault: FileFault, test: ImportTest) -> bool:
+    """Return whether what ended an import names a damaged file, or its module.
+
+    A signal names nothing: it is laid to compiled code that the import loads.
+
+    AttributeError: module 'jax.lax' has no attribute 'GatherScatterMode'
+    ImportError: cannot import name 'traverse_util' from partially initialized module 'flax'
+    it was ended by SIGBUS
+    """
+    last = test.printed.rstrip().rpartition("\n")[2]
+    if last.startswith("it was ended by"):
+        is_loaded = test.distribution in _list_imports(context, fault.distribution)
+        return is_loaded and ".so" in fault.path and fault.kind in {"truncated", "garbled"}
+    if fault.kind == _EDITED:
+        return False
+    words = "\n".join(text for _, text in read_tracebacks(test.printed)) or last
+    module = fault.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    is_taken = f"'{name}'" in words and f"'{package}'" in words
+    return f"'{module}'" in words or is_taken or f"{fault.location}/{fault.path}" in words
 
 
 # The bridge to ONNX Runtime's providers for GPUs: an import on a CPU goes on without it.

@@ -15,6 +15,7 @@ from envcheck.model import (
     WARNING,
     About,
     Distribution,
+    FileFault,
     Finding,
     ImportTest,
     InterpreterFault,
@@ -336,3 +337,43 @@ def test_a_death_in_a_folder_that_code_of_the_start_puts_first(*, is_computed: b
     assert (found.id, found.severity) == ("env-mixed", ERROR)
     assert f"finds in /old, which {SITE}/at-start.pth puts before" in found.message
     assert found.cure == LeaveOutFolders(("/old",), f"{SITE}/at-start.pth")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "words"),
+    [
+        (
+            "torch/ao/nn.py",
+            "missing",
+            "ImportError: cannot import name 'nn' from partially initialized module 'torch.ao'",
+        ),
+        (
+            "torch/lax/__init__.py",
+            "emptied",
+            "AttributeError: module 'torch.lax' has no attribute 'Mode'",
+        ),
+        ("numpy/_core/_x.cpython-311-x86_64-linux-gnu.so", "truncated", "it was ended by SIGBUS"),
+    ],
+)
+def test_a_damaged_file_that_ended_the_import_is_its_cause(
+    path: str, kind: str, words: str
+) -> None:
+    """No table knows that an import loads the file: what ended it names the file."""
+    owner = path.partition("/")[0]
+    is_signal = words.startswith("it was")
+    dead = tried("torch", FAILED, words if is_signal else trace(f"{SITE}/torch/x.py", words))
+
+    def judged(fault_path: str) -> list[tuple[str, str]]:
+        made = machine(dead)
+        version = {"torch": "2.8.0", "numpy": "2.1.0"}[owner]
+        fault = FileFault(owner, version, fault_path, kind, "pip", SITE)
+        python = replace(made.facts.python, file_faults=known((fault,)))
+        found = engine.evaluate(Context(replace(made.facts, python=python), made.matrix)).findings
+        errors = [item for item in found if item.verdict == INCOMPATIBLE and item.severity == ERROR]
+        return [(item.id, item.message) for item in errors]
+
+    ((finding, message),) = judged(path)
+    assert finding == "install-damaged"
+    assert message.endswith("`import torch` needs it.")
+    other = path.replace("nn.py", "qq.py").replace("lax", "qq").replace(".so", ".txt")
+    assert judged(other)[0][0] == "import-failed"
