@@ -13,6 +13,7 @@ from typing import Any
 
 import fastjsonschema
 
+from envcheck.actions import shells
 from envcheck.matrix import Matrix, load
 from tests.patience import wait_out_programs
 
@@ -24,6 +25,7 @@ os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
 _started = tempfile.TemporaryDirectory(prefix="envcheck-on-path-")
 Path(_started.name, "envcheck").symlink_to(Path(sys.executable).parent / "envcheck")
 os.environ["PATH"] = os.pathsep.join([_started.name, os.environ.get("PATH", os.defpath)])
+vars(shells)["uv_word"] = lambda: "uv"  # it is on PATH, too; tests/actions/test_program.py asks
 
 # A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and
 # programs inherit it: the tests send both. What is handled here programs start with as it is for

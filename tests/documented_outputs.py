@@ -241,12 +241,14 @@ def _log(name: str) -> str:
 def run_as_shown() -> None:
     """Run envcheck on the machine that a block names, in place of this one."""
     from envcheck import api
+    from envcheck.actions import shells
     from envcheck.cli import main
     from envcheck.diagnosis import doctor
     from envcheck.probes import collection
 
     snapshot = api.load_snapshot(f"{os.environ['HOME']}/.machine.json")
     # a recorded machine has no environment to import from
+    vars(shells)["uv_word"] = lambda: "uv"  # readers have it on PATH
     vars(api)["prove_imports"] = lambda machine, *_: machine
     collection.collect = lambda *_, **__: snapshot
     python = snapshot.facts.python  # of the user who types the command there, who may change it

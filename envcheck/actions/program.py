@@ -41,13 +41,26 @@ def program_words() -> tuple[str, ...]:
     return tuple(map(_from_home, words))
 
 
+@cache
+def uv_word() -> str:
+    """Return what starts uv here: where PATH has none, the one that came with this program."""
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")  # noqa: PTH118, PTH120 - pathlib is slow to import
+    is_needed = not _find_on_path("uv") and os.access(beside, os.X_OK)
+    return _from_home(beside) if is_needed else "uv"
+
+
 def _leads_to(started: str) -> bool:
     """Return whether the first `envcheck` on PATH is the one that was started."""
+    found = _find_on_path("envcheck")
+    return bool(found) and os.path.realpath(found) == os.path.realpath(started)
+
+
+def _find_on_path(name: str) -> str:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = os.path.join(folder, "envcheck")  # noqa: PTH118
+        path = os.path.join(folder, name)  # noqa: PTH118
         if os.access(path, os.X_OK):
-            return os.path.realpath(path) == os.path.realpath(started)
-    return False
+            return path
+    return ""
 
 
 def _from_home(word: str) -> str:

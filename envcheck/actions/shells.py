@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from envcheck.actions.machine import WriteFile
-from envcheck.actions.program import program_words
+from envcheck.actions.program import program_words, uv_word
 from envcheck.model import Action, inert
 
 HERE = "windows" if os.name == "nt" else ""
@@ -171,10 +171,11 @@ def shell_line(argv: tuple[str, ...], system: str = "") -> str:
     """Quote a command for the shells of `system`: both of Windows, else a POSIX shell or zsh.
 
     A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand. This program
-    is named as its user can start it.
+    is named as its user can start it, and so is uv.
     """
-    if argv[:1] == ("envcheck",) and (system == "windows") == (HERE == "windows"):
-        argv = (*program_words(), *argv[1:])
+    if argv[:1] in (("envcheck",), ("uv",)) and (system == "windows") == (HERE == "windows"):
+        named = program_words() if argv[0] == "envcheck" else (uv_word(),)
+        argv = (*named, *argv[1:])
     words = tuple(map(inert, argv))
     if system == "windows" and words:
         return windows_line(words)

@@ -101,3 +101,20 @@ def test_what_is_printed_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     line = started(monkeypatch, "/srv/train.py").replace("fix --env 'my env'", "--version")
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.startswith("envcheck")) == (0, True)
+
+
+def test_uv_is_the_one_beside_this_program_where_path_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envcheck.actions.shells.uv_word", program.uv_word.__wrapped__)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "own" / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert type_here("uv", "venv") == "uv venv"
+    for folder in (tmp_path / "own" / "bin", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+        (folder / "uv").write_text("#!/bin/sh\n")
+        (folder / "uv").chmod(0o755)
+    assert type_here("uv", "venv") == "~/own/bin/uv venv"
+    monkeypatch.setenv("PATH", str(tmp_path / "elsewhere"))
+    assert type_here("uv", "venv") == "uv venv"
