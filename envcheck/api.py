@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from envcheck.matrix import Matrix
     from envcheck.plan.project import ProjectLines
     from envcheck.plan.requests import PlanOptions
+    from envcheck.plan.resolver import Resolver
     from envcheck.plan.wheelhouse import Wheelhouse
     from envcheck.render.document import Document
     from envcheck.rules.matrix_question import (
@@ -1028,61 +1029,57 @@ def plan(
     environment `env` holds (.venv): the newest releases that work there. Nothing is installed.
     """
     from envcheck.plan.build import use_mirror
-    from envcheck.plan.planner import (
-        for_this_machine,
-        in_place,
-        make_resolver,
-        plan_project,
-        typed_here,
-    )
+    from envcheck.plan.planner import make_resolver
     from envcheck.plan.requests import PlanOptions
     from envcheck.rules.described_machine import Description
 
     _check_installer(installer)
-    finish = partial(use_mirror, mirror=check_mirror(torch_index))
-    here = not platform and not snapshot and not container
-    if upgrade and (python or not here):
+    is_here = not (platform or snapshot or container)
+    if upgrade and (python or not is_here):
         raise UserError("--upgrade is of an environment here: describe no other machine.")
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
-    goal = _make_target(expect).expect
-    options = PlanOptions(
-        goal,
-        installer,
-        os.fspath(env),
-        container,
-        said,
-        repeat_options=_list_typed(given),
-        upgrade=upgrade,
-    )
-    if here:
+    options = PlanOptions(_make_target(expect).expect, installer, os.fspath(env), container, said)
+    options = replace(options, repeat_options=_list_typed(given), upgrade=upgrade)
+    texts = (*_flatten(requirements), *_list_texts(with_requirements))
+    asked = read_project(texts, requirement_files, constraint_files, extras, groups)
+    finish = partial(use_mirror, mirror=check_mirror(torch_index))
+    resolver = make_resolver(verify, verify_timeout, finish, keeps=upgrade)
+    made = _make_plan(asked, options, matrix, snapshot, resolver, is_here=is_here)
+    return _judge_plan(finish(made), verify)
+
+
+def _make_plan(
+    asked: tuple[tuple[str, ...], ProjectLines | None],
+    options: PlanOptions,
+    matrix: Path | None,
+    snapshot: Saved | None,
+    resolver: Resolver | None,
+    *,
+    is_here: bool,
+) -> Plan:
+    """Plan for a saved machine, this one, or an environment that is to be upgraded."""
+    from envcheck.plan.planner import for_this_machine, in_place, plan_project, typed_here
+
+    texts, project = asked
+    if not texts and project is None:
+        raise UserError("name what to plan, such as plan('torch').")
+    if is_here:
         options = for_this_machine(options, os.environ)
     machine: Any = _read_saved(snapshot).facts if snapshot else _read_for_plan
     installed: Facts | None = None
-    if upgrade:
+    if options.upgrade:
         options = _with_environment(options)
         machine = installed = read_machine("", options.folder).facts
-    texts = (*_flatten(requirements), *_list_texts(with_requirements))
-    asked, project = read_project(texts, requirement_files, constraint_files, extras, groups)
-    if not asked and project is None:
-        raise UserError("name what to plan, such as plan('torch').")
-    resolver = make_resolver(verify, verify_timeout, finish, keeps=upgrade)
     with _blamed_on(matrix):
+        known = load_matrix(matrix)
         made = plan_project(
-            project,
-            asked,
-            options,
-            load_matrix(matrix),
-            machine,
-            resolver=resolver,
-            installed=installed,
+            project, texts, options, known, machine, resolver=resolver, installed=installed
         ).plan
-    words = (*asked, *project.words) if project else ()
-    if upgrade:
-        made = in_place(made)
-    elif here:
-        made = typed_here(made, installer, words)
-    return _judge_plan(finish(made), verify)
+    if options.upgrade:
+        return in_place(made)
+    words = (*texts, *project.words) if project else ()
+    return typed_here(made, options.installer, words) if is_here else made
 
 
 def _with_environment(options: PlanOptions) -> PlanOptions:
