@@ -86,6 +86,10 @@ class Counted:
         self._of(pattern).looks(text)
         return re.match(pattern, text)
 
+    def search(self, pattern: str, text: str) -> Any:
+        self._of(pattern).spans(text)
+        return re.search(pattern, text)
+
     def sub(self, pattern: bytes, instead: Any, text: bytes) -> bytes:
         self._of(pattern.decode("latin-1")).spans(text.decode("latin-1"))
         return re.sub(pattern, instead, text)
@@ -119,7 +123,8 @@ class Counted:
 def test_no_prefix_or_escape_takes_long(filling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     def clean(length: int) -> tuple[int, int]:
         counted = Counted()
-        monkeypatch.setattr(cleaning, "re", SimpleNamespace(match=counted.match, sub=counted.sub))
+        instead = SimpleNamespace(match=counted.match, search=counted.search, sub=counted.sub)
+        monkeypatch.setattr(cleaning, "re", instead)
         for begin in BEGINNINGS:
             clean_line(strip_markup(begin + (filling * length)[:length]))
         monkeypatch.undo()
