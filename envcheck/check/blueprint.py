@@ -115,6 +115,7 @@ class Blueprint:
     kind: str
     image: Image | None = None
     python: Line | None = None  # a version: "3.10"
+    pythons: Line | None = None  # the range that a project is for: ">=3.12"
     pip: Line | None = None  # where the system's package of pip is installed
     own_pip: bool = False  # another pip, or another installer, is brought or asked
     own_python: bool = False  # a Python of conda, pyenv or uv goes before the image's

@@ -53,6 +53,7 @@ from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.gpus import is_data_center
+from envcheck.rules.matrix_question import find_requirer
 from envcheck.rules.requirements import marker_holds
 from envcheck.rules.targets import LABEL, UNLISTED, WantedRelease, wanted_releases
 
@@ -166,6 +167,9 @@ class Environment:
                 self._remove(lines)
             else:
                 self.install(lines)
+        if blueprint.python is not None and blueprint.pythons is not None:
+            line = replace(blueprint.pythons, text=f"requires-python {blueprint.pythons.text}")
+            self.places.append(Place(line, "python", f"Python {blueprint.python.text}"))
 
     def facts(self) -> Facts:
         """Describe the environment as it is now."""
@@ -263,11 +267,16 @@ class Environment:
         asked = [
             line
             for line in named
-            if is_of_interest(line, self.matrix) and not self._is_compiled(line)
+            if is_of_interest(line, self.matrix)
+            and not self._is_compiled(line)
+            and not find_requirer(self.matrix, name_of_line(line))  # it has no releases of its own
         ]
-        pins = _list_pins(
-            [line for line in named if not self.matrix.framework_of(name_of_line(line))]
-        )
+        others = [
+            line
+            for line in named
+            if line not in asked or not self.matrix.framework_of(name_of_line(line))
+        ]
+        pins = _list_pins(others)
         sources = tuple(
             self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
         )
@@ -290,14 +299,17 @@ class Environment:
                 and self._is_other(item, row)
             ):
                 texts[item.distribution] = _pin(item, row)
-        beside = tuple(
-            f"{name}=={version}" for name, (version, line) in pins.items() if line.is_resolved
-        )
+        beside = _list_ranges(others)
+        self.places += [Place(line, name_of_line(line), text) for text, line in beside.items()]
         if texts or sources:
             built = tuple(filter(None, sources))
             self._ask(
                 Target(
-                    self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings
+                    self.goal,
+                    tuple(texts.values()),
+                    beside=tuple(beside),
+                    sources=built,
+                    brings=brings,
                 )
             )
         self.refused += [
@@ -517,15 +529,16 @@ class Environment:
         before = {name for name in self._installed if name not in pins and name not in self._rows}
         for row in rows:
             for name in before:
-                if is_excluded(row, name, self._installed[name].version):
+                version = self._installed[name].version
+                if version and is_excluded(row, name, f"=={version}"):
                     del self._installed[name]
             before &= set(self._installed)
         for name, (version, line) in pins.items():
-            if not line.is_resolved or not any(is_excluded(row, name, version) for row in rows):
+            if not line.is_resolved or not any(
+                is_excluded(row, name, f"=={version}") for row in rows
+            ):
                 self._installed[name] = Distribution(name, version)
                 self.places.append(Place(line, name, f"{name} {version}"))
-            else:
-                self.places.append(Place(line, name, f"{name}=={version}"))
 
     def _list_sources(self, line: Line) -> SourceBuild | None:
         """Describe what is compiled, or taken ready built: which framework it needs."""
@@ -735,6 +748,16 @@ def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
         if requirement and requirement.specifier == f"=={requirement.pin}":
             found.setdefault(requirement.name, {})[requirement.pin] = line
     return {name: next(iter(pins.items())) for name, pins in found.items() if len(pins) == 1}
+
+
+def _list_ranges(lines: Iterable[Line]) -> dict[str, Line]:
+    """Map each range of a package that nothing else of one command names: numpy>=2."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        found.setdefault(name_of_line(line), []).append(line)
+    single = [named[0] for named in found.values() if len(named) == 1 and named[0].is_resolved]
+    read = ((read_line(line), line) for line in single)
+    return {f"{item.name}{item.specifier}": line for item, line in read if item and item.specifier}
 
 
 def _list_unread(blueprint: Blueprint) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from envcheck.check.config import Config, ConfigError
 from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores, count_ignored
-from envcheck.check.requirement_files import Selection
+from envcheck.check.requirement_files import PYTHONS, Selection
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
 from envcheck.matrix.query import Matrix
@@ -33,9 +33,11 @@ from envcheck.model import (
     RequestError,
     Source,
 )
+from envcheck.model.versions import matches
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.described_machine import Description
 from envcheck.rules.engine import find
 from envcheck.rules.targets import is_for_gpu_alone
@@ -119,9 +121,10 @@ def _join(judged: Mapping[str, Report], file: str) -> Report:
     ]
     findings = [replace(item, primary=item.primary and not at) for at, item in enumerate(findings)]
     findings.sort(key=lambda item: (ERROR, WARNING, NOTE).index(item.severity))
-    checked = dict.fromkeys(name for each in judged.values() for name in each.checked)
+    checked = {name for each in judged.values() for name in each.checked}
+    in_order = tuple(sorted(checked, key=lambda name: catalogue()[name].rank))
     joined = replace(
-        report, headline=headline, findings=tuple(findings), checked=tuple(checked), steps=()
+        report, headline=headline, findings=tuple(findings), checked=in_order, steps=()
     )
     return with_steps(joined)
 
@@ -150,7 +153,7 @@ def judge_blueprints(
     """
     environments = _compose(blueprints, gate, host)
     has_framework = any(item.holds_framework for item in environments)
-    findings, checked = [], list[str]()
+    findings, checked = [], set[str]()
     for environment in environments:
         is_decisive = environment.holds_framework or not has_framework
         context = _context(environment, decisive, is_decisive=is_decisive)
@@ -160,7 +163,7 @@ def judge_blueprints(
         findings += [
             _complete(finding, environment, context) for finding in _without_repeats(found)
         ]
-        checked += ids
+        checked |= ids
     notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
     unique = [
         item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item
@@ -199,12 +202,36 @@ def _compose(blueprints: Sequence[Blueprint], gate: Gate, host: Description) -> 
         requires = config.requires if item in requiring else ()
         asked = tuple(Line(text, gate.path, command=PROJECT) for text in requires)
         goal = _goal(item, asked, _expect(config, host), matrix)
-        environment = Environment(
-            item, matrix, "gpu" if is_stage and config.expect != "cpu" else goal, host
-        )
-        environment.require(asked if not is_stage else ())
-        environments.append(environment)
+        goal = "gpu" if is_stage and config.expect != "cpu" else goal
+        asked = () if is_stage else asked
+        environments.append(_build_environment(item, matrix, goal, host, asked))
     return environments
+
+
+def _build_environment(
+    blueprint: Blueprint, matrix: Matrix, goal: str, host: Description, asked: tuple[Line, ...]
+) -> Environment:
+    """Build an environment; where no Python that it admits serves it, the lowest of those shows it.
+
+    One that admits a Python which has wheels of all that it lists is left open.
+    """
+
+    def build(blueprint: Blueprint) -> Environment:
+        environment = Environment(blueprint, matrix, goal, host)
+        environment.require(asked)
+        return environment
+
+    on_any, admitted = build(blueprint), blueprint.pythons
+    if admitted is None or blueprint.python is not None or on_any.refused:
+        return on_any
+    lowest = None
+    for python in PYTHONS:
+        if any(matches(f"{python}.{patch}", admitted.text) for patch in (0, 99)):
+            on_one = build(replace(blueprint, python=replace(admitted, text=python)))
+            if not on_one.refused:
+                return on_any
+            lowest = lowest or on_one
+    return lowest or on_any
 
 
 def _context(environment: Environment, decisive: str, *, is_decisive: bool) -> Context:

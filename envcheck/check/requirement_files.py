@@ -174,7 +174,16 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
     asked = (Line(item, places.of(item), links=path) for item in names)
     found = (with_index(indexes(item.text), [item], is_only=True) for item in asked)
     stated = tuple(line for lines in found for line in lines)
-    return Blueprint(path, "project file", requirements=stated, gaps=gaps)
+    pythons = _find_pythons(str(dig(project, "requires-python")), places)
+    return Blueprint(path, "project file", pythons=pythons, requirements=stated, gaps=gaps)
+
+
+def _find_pythons(text: str, places: Places) -> Line | None:
+    """Read which Pythons a project is for; None where it states none, or what is no range."""
+    with suppress(RequestError):
+        admitted = read_requirement(f"python{text}").specifier
+        return Line(admitted, places.of(text)) if admitted else None
+    return None
 
 
 def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[str]:
@@ -256,7 +265,7 @@ def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
 
 _EXTRA = re.compile(r"extra (==|!=) '(?:(?:extra|group)-\d+-)?([^']*)'")
 # The Pythons that a lock may be installed with: an edge counts where it holds for one of them.
-_PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
+PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 _PDM_GROUPS = ("default", "dev")
 _DEV = ("dev",)  # the group that uv installs unasked
 
@@ -348,7 +357,7 @@ def may_hold(marker: str, chosen: frozenset[str] = frozenset()) -> bool:
             evaluate_marker(
                 text, {**linux, "python_version": python, "python_full_version": f"{python}.9"}
             )
-            for python in _PYTHONS
+            for python in PYTHONS
         )
     except RequestError:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.host import plugins
 from envcheck.model import (
@@ -55,7 +55,7 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     Raises RequestError for a requirement.
     """
     findings, checked = find(context, only)
-    return conclude(context, findings, sorted(checked, key=_rank))
+    return conclude(context, findings, checked)
 
 
 def find(
@@ -323,13 +323,14 @@ class _Run:
         ]
 
 
-def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:
+def conclude(context: Context, findings: Sequence[Finding], checked: Iterable[str]) -> Report:
     """Rank findings, the rules' and others', and draw the verdict from them.
 
-    `checked` are the ids decided.
+    `checked` are the ids decided; the report lists them in the order of the catalogue.
     """
+    decided = tuple(sorted({*checked}, key=_rank))
     ranked = rank_findings(list(findings))
-    verdict = _choose_verdict(ranked, checked)
+    verdict = _choose_verdict(ranked, decided)
     if verdict == COMPATIBLE and context.has_rival_environments and not context.names_releases:
         verdict = UNDETERMINED  # each of them may be the one that fails
     headline = write_headline(verdict, _reported_goal(context), context, ranked)
@@ -341,7 +342,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
         _reported_goal(context),
         headline,
         ranked,
-        tuple(dict.fromkeys(checked)),
+        decided,
         requested,
         system=context.os,
         wanted=_target_options(context.target),

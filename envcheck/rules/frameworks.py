@@ -22,6 +22,7 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
+    About,
     Absent,
     Advise,
     Distribution,
@@ -47,7 +48,7 @@ from envcheck.model.fixes.frameworks import (
 )
 from envcheck.model.fixes.interpreter import UseOtherPython
 from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
-from envcheck.model.versions import public_version, read_requirement, within
+from envcheck.model.versions import can_be_met, public_version, read_requirement, within
 from envcheck.rules.builds import (
     Build,
     has_no_gpu,
@@ -462,45 +463,48 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
 
 @rule("dependency-conflict", goal="any", installs=True)
 def pin_excluded(context: Context) -> Iterator[Finding]:
-    """Find a pin beside a pinned framework whose metadata excludes it: pip installs neither."""
-    pins = [(item.name, item.pin) for item in map(read_requirement, context.beside)]
-    for wanted in wanted_releases(context) if pins else ():
-        row = None
+    """Find a range beside a pinned framework whose metadata excludes it: pip installs neither."""
+    ranges = [(item.name, item.specifier) for item in map(read_requirement, context.beside)]
+    for wanted in wanted_releases(context) if ranges else ():
+        row = wanted.package
         if wanted.build and not wanted.build.installed:
             row = wanted.build.release
         if row is None or not wanted.specifier.startswith("=="):
             continue
-        for name, version in pins:
-            if is_excluded(row, name, version) and not _names_framework(
-                context, name, version, row.framework
+        for name, specifier in ranges:
+            peers = (row.framework, *companion_row(row.distribution).frameworks)
+            if is_excluded(row, name, specifier) and not _names_framework(
+                context, name, specifier, peers
             ):
                 needed = name + row.requires[name]
                 yield incompatible(
                     f"{row.distribution} {row.build_version} requires {needed}, but"
-                    f" {name}=={version} stands beside it: pip refuses both.",
+                    f" {name}{specifier} stands beside it: pip refuses both.",
                     (cite("matrix", needed, row),),
+                    about=About(distribution=row.distribution),
                     cure=RestoreRequirements(row.pin, (needed,)),
                 )
 
 
-def is_excluded(row: FrameworkRelease, name: str, version: str) -> bool:
-    """Say whether a release's metadata excludes a pin, on every Python that has a wheel."""
+def is_excluded(row: FrameworkRelease, name: str, specifier: str) -> bool:
+    """Say whether a release's metadata excludes a range, on every Python that has a wheel."""
     bounds = row.requires.get(name, "")
     if (
         row.framework in framework_names() and identity(row.framework).wheels.has_floors_by_python
     ):  # the wheel for another Python may take an older release
         bounds = ",".join(bound for bound in bounds.split(",") if not bound.strip().startswith(">"))
-    return bool(bounds) and not within(version, bounds)
+    return bool(bounds) and not can_be_met(f"{bounds},{specifier}")
 
 
-def _names_framework(context: Context, name: str, version: str, framework: str) -> bool:
-    """Say whether the pinned release states its framework releases, as Keras 3 does."""
+def _names_framework(context: Context, name: str, specifier: str, peers: tuple[str, ...]) -> bool:
+    """Say whether a release in a range states its framework releases, as Keras 3 does."""
+
+    def admits(version: str) -> bool:
+        return within(version, specifier)
+
     section = context.matrix.companion_of(name)
-    if section:
-        rows = context.matrix.releases(section, context.platform, version.__eq__)
-    else:
-        rows = ()
-    return any(framework in required_frameworks(row, (framework,)) for row in rows)
+    rows = context.matrix.releases(section, context.platform, admits) if section else ()
+    return any(not required_frameworks(row, peers).keys().isdisjoint(peers) for row in rows)
 
 
 @rule("dependency-conflict", severity=WARNING, goal="any", installs=True)

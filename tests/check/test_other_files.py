@@ -8,6 +8,7 @@ from envcheck.check.blueprint import FileError
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
 from envcheck.check.requirement_files import Selection
+from envcheck.rules.catalogue import catalogue
 from tests.check.test_files import CUDA_124, blueprints, judged, told, undecided
 from tests.work import assert_linear
 
@@ -257,6 +258,52 @@ def test_two_requirements_of_one_module_overwrite_each_other() -> None:
     assert judged(apart, "requirements.txt").verdict == "compatible"
     jax = judged("jax==0.4.30\njaxlib==0.4.30\njax-cuda12-plugin==0.4.30\n", "requirements.txt")
     assert "framework-duplicate-dists" not in {item.id for item in jax.findings}
+
+
+LOCKED = (
+    "jax 0.4.35",
+    "jaxlib 0.4.34",
+    "jax-cuda12-pjrt 0.4.35",
+    "jax-cuda12-plugin 0.4.35",
+    *(
+        f"nvidia-{name}-cu12 {version}"
+        for name, version in (
+            ("cublas", "12.6.4.1"),
+            ("cuda-cupti", "12.6.80"),
+            ("cuda-nvcc", "12.6.85"),
+            ("cuda-runtime", "12.6.77"),
+            ("cudnn", "9.5.1.17"),
+            ("cufft", "11.3.0.4"),
+            ("cusolver", "11.7.1.2"),
+            ("cusparse", "12.5.4.2"),
+            ("nccl", "2.23.4"),
+            ("nvjitlink", "12.6.85"),
+        )
+    ),
+)
+
+
+def poetry_lock(packages: tuple[str, ...]) -> str:
+    rows = (item.split() for item in packages)
+    return "".join(
+        f'[[package]]\nname = "{name}"\nversion = "{version}"\noptional = false\n\n'
+        for name, version in rows
+    )
+
+
+def test_a_lock_with_the_runtime_that_a_plugin_requires_is_decided() -> None:
+    report = judged(poetry_lock(LOCKED), "poetry.lock")
+    assert report.verdict == "compatible", report
+    other = [item.replace("pjrt 0.4.35", "pjrt 0.4.33") for item in LOCKED]
+    report = judged(poetry_lock(tuple(other)), "poetry.lock")
+    assert [name for name, _ in told(report)] == ["dependency-conflict"]
+    assert "jax-cuda12-pjrt==0.4.33" in report.findings[0].message
+
+
+def test_the_checks_are_in_the_order_of_the_catalogue() -> None:
+    ids = judged("torch==2.4.0\n", "requirements.txt", GPU).checked
+    assert len(ids) > 20
+    assert [*ids] == [name for name in catalogue() if name in ids]
 
 
 def test_what_comes_from_an_address_is_said_not_to_be_judged() -> None:

@@ -30,6 +30,63 @@ def test_one_file_with_a_pin_that_the_metadata_excludes_cannot_be_installed() ->
     assert "tensorflow==2.10.0 (requirements.txt:1)" in report
 
 
+@pytest.mark.parametrize("asked", ["numpy>=2", "numpy==2.*", "numpy>2,<3", "numpy~=2.0"])
+def test_a_range_that_the_metadata_excludes_cannot_be_installed(asked: str) -> None:
+    verdict, report = said(lines("tensorflow==2.15.1", asked), file="requirements.txt")
+    assert verdict == BAD
+    assert "error: dependency-conflict (the cause)" in report
+    assert "tensorflow 2.15.1 requires numpy>=1.23.5,<2.0.0, but numpy" in report
+    assert f"{asked} (requirements.txt:2)" in report
+    assert "write `numpy<2.0.0,>=1.23.5` in place of" in report
+
+
+def test_a_pinned_package_on_top_of_a_framework_excludes_ranges_too() -> None:
+    verdict, report = said(lines("vllm==0.8.0", "numpy>=2"), file="requirements.txt")
+    assert verdict == BAD
+    assert "requirements.txt: vllm 0.8.0 requires numpy<2.0.0, but numpy>=2 stands" in report
+    _, report = said(lines("vllm==0.33.0", "torchvision==0.20.0"), file="requirements.txt")
+    assert ": 1 problem," in report  # torchvision names its framework itself
+
+
+PROJECT = '[project]\nname="x"\nversion="1"\nrequires-python="{}"\ndependencies=["{}"]\n'
+
+
+@pytest.mark.parametrize(
+    ("pythons", "asked", "lowest"),
+    [
+        (">=3.12", "torch==2.1.0", "3.12"),
+        (">=3.12.4,<3.14", "torch==2.1.0", "3.12"),
+        ("==3.13.*", "tensorflow>=2.14,<2.16", "3.13"),
+        ("<3.10", "torch==2.9.0", "3.8"),
+    ],
+)
+def test_a_project_for_no_python_that_the_release_has_wheels_for(
+    pythons: str, asked: str, lowest: str
+) -> None:
+    verdict, report = said(PROJECT.format(pythons, asked), file="pyproject.toml")
+    assert verdict == BAD
+    assert "error: python-unsupported (the cause)" in report
+    assert f"has no wheel for Python {lowest}" in report
+    assert "requires-python" in report
+    assert "pyproject.toml:4" in report
+
+
+@pytest.mark.parametrize(
+    ("pythons", "asked"),
+    [
+        (">=3.10", "torch==2.1.0"),  # 3.10 and 3.11 have its wheels
+        (">=3.8", "torch==2.9.0"),  # so do later ones than the lowest
+        (">=3.12", "torch>=2.1.0"),
+        (">=nonsense", "torch==2.1.0"),
+        ("==2.7.*", "torch==2.1.0"),  # of which Pythons the matrix knows none
+        (">=3.12", "torch==2.1.0; python_version < '3.12'"),
+    ],
+)
+def test_a_project_for_one_python_that_is_served_is_not_accused(pythons: str, asked: str) -> None:
+    _, report = said(PROJECT.format(pythons, asked), file="pyproject.toml")
+    assert "python-unsupported" not in report
+
+
 def test_a_later_command_lays_its_pin_over_the_framework() -> None:
     for later in (PROTOBUF, f"--no-deps {PROTOBUF}"):
         verdict, report = said(run(TF, later))
@@ -61,7 +118,8 @@ def test_the_framework_of_an_image_is_overlaid() -> None:
     [
         (TF, "protobuf==3.19.6"),
         ("tensorflow", "numpy==1.19.5"),  # pip takes an older TensorFlow
-        (TF, "protobuf==4.*"),
+        (TF, "protobuf>=3"),
+        (TF, "protobuf!=3.19.*"),
         (TF, 'protobuf==4.21.1 ; python_version < "3.8"'),
         (TF, "protobuf==4.21.1", "protobuf==3.19.6"),  # of two forks, or pip's own affair
         # its wheel for Python 3.10 requires an older NumPy than the matrix's
