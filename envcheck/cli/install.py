@@ -373,6 +373,13 @@ def install(
         return roll_back(folder, rollback, output)
     if resumes:
         return resume_installation(folder, output)
+    request = _read_request(lock, wheelhouse, asked)
+    request = replace(request, folder=folder, installer=installer or "")
+    return run_installation(request, output, matrix, smoke=smoke)
+
+
+def _read_request(lock: str, wheelhouse: str, asked: dict[str, Any]) -> InstallRequest:
+    """Read what is to be installed: requirements, files, a project, a lock or a wheelhouse."""
     names = ("requirements", "requirement_files", "constraint_files", "extras", "groups")
     requirements, project = api.read_project(*(asked.pop(name) for name in names))
     if lock:
@@ -380,10 +387,7 @@ def install(
     if wheelhouse:
         project = api.read_wheelhouse(wheelhouse)
         asked = _for_its_machine(asked, project)
-    request = InstallRequest(
-        requirements, folder=folder, installer=installer or "", project=project, **asked
-    )
-    return run_installation(request, output, matrix, smoke=smoke)
+    return InstallRequest(requirements, project=project, **asked)
 
 
 def _for_its_machine(asked: dict[str, Any], project: ProjectLines) -> dict[str, Any]:
