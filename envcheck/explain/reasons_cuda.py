@@ -21,6 +21,7 @@ from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
 from envcheck.model import dataclass, major, major_minor
 from envcheck.model.versions import cuda_of_digits, matches, public_version
+from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import installed_builds
 from envcheck.rules.gpus import parse_target
 
@@ -134,6 +135,8 @@ def _read_library(log: Log, event: Event, library: Library, *, has_toolkit: bool
         or (library.family == FFMPEG and has_other)
     ):
         return ""
+    if library.family == OTHER and library.name.partition(".so")[0] in system_packages().packages:
+        return "missing-of-system"
     return f"missing-{library.family}"
 
 

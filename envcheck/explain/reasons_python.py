@@ -17,7 +17,8 @@ from envcheck.explain.log import (
 )
 from envcheck.explain.signatures import Event
 from envcheck.matrix.package_index import cuda_label
-from envcheck.model import FrameworkRelease, major_minor, numbers
+from envcheck.model import FrameworkRelease, major_minor, numbers, replace
+from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, public_version, within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
@@ -231,6 +232,7 @@ _DEPENDENCIES = (
 def python_claims(log: Log) -> Iterator[Claim]:
     """Say what imports and attributes that fail mean."""
     yield from _judge_shadowing(log)
+    yield from _judge_numpy(log)
     yield from _judge_mixed_environment(log)
     for event in log.select("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
         name = _read_dll(event)
@@ -245,6 +247,73 @@ def python_claims(log: Log) -> Iterator[Claim]:
 def is_users_file(path: str) -> bool:
     """Return whether a path lies outside the folders where packages are installed."""
     return not any(part in path for part in _INSTALLED)
+
+
+# What the loader says of a file that was not copied whole.
+_DAMAGE = r"file too short|invalid ELF header|ELF load command|cannot read file data"
+_OF_WHEEL = r"-[0-9a-f]{8}\b"  # a wheel's own copy of a library has a hash in its name
+
+
+def _judge_numpy(log: Log) -> Iterator[Claim]:
+    """Say why NumPy's compiled part does not load, which its own words hide.
+
+    NumPy ends with "you should not try to import numpy from its source directory" whatever failed.
+    """
+    wrappers = log.select("numpy-c-extensions")
+    tree = log.select("tf-source-directory")
+    of_numpy = [event for event in tree if "numpy" in event.text]
+    originals = log.select("numpy-original-error")
+    name, stated = _read_numpy(log, originals[-1]) if originals else ("", {})
+    if name:
+        same = (item for item in log.events if originals[-1].values["original"] in item.text)
+        package = ("package", "numpy")
+        needed = ("needed", f"numpy=={log.first_value('numpy_release')}".removesuffix("=="))
+        captures = (*originals[-1].captures, package, needed, *stated.items())
+        event = replace(originals[-1], captures=captures)
+        yield conclude(name, event, *same, *wrappers, *of_numpy)
+    elif wrappers and not _has_other_reading(log, originals[-1:]):
+        yield conclude("numpy-binaries", *wrappers)
+    is_installed = not all(map(is_users_file, log.values("numpy_folder")))
+    for event in tree:
+        if event not in of_numpy or not (name or wrappers or is_installed):
+            yield conclude("source-directory", event)
+
+
+def _has_other_reading(log: Log, originals: Sequence[Event]) -> bool:
+    """Return whether another known message is what NumPy calls its original error."""
+    lines = {event.line for event in originals}
+    others = (event for event in log.events if event not in originals)
+    return any(lines & {event.line, event.last_line} for event in others)
+
+
+def _read_numpy(log: Log, event: Event) -> tuple[str, dict[str, str]]:
+    """Name what NumPy's original error means, with its values; "" where other messages say it."""
+    original = event.values["original"]
+    missing = re.match(r"(?P<library>lib[\w+.-]+): cannot open shared object file", original)
+    if missing:
+        is_own = re.search(_OF_WHEEL, missing["library"])
+        name = "numpy-library-of-wheel" if is_own else "numpy-lacks-library"
+        return name, missing.groupdict()
+    if re.search(_DAMAGE, original):
+        return "numpy-damaged", {}
+    if "No module named 'numpy." in original:
+        stated = {"folder": "".join(log.values("numpy_folder")[-1:])}
+        for row in log.select("numpy-interpreter"):
+            stated.update(row.values)
+        return _read_numpy_folder(**stated), stated
+    return "", {}
+
+
+def _read_numpy_folder(folder: str, interpreter: str = "", python: str = "") -> str:
+    """Tell a NumPy of another Python from one that lost its compiled part, by where it lies."""
+    prefix = re.sub(r"[/\\](?:bin[/\\])?[^/\\]+$", "", interpreter)
+    minor = find_group(r"[/\\]python(\d\.\d+)[/\\]", folder)
+    # Debian's folder is of every Python 3, its NumPy of the system's
+    is_shared = folder.endswith("/python3/dist-packages")
+    is_here = minor == python or (not minor and folder.startswith(prefix))
+    if folder and prefix and (is_shared or not is_here):
+        return "numpy-of-other-python"
+    return "numpy-part-missing"
 
 
 def _judge_two_releases(log: Log) -> Iterator[Claim]:

@@ -27,7 +27,7 @@ from envcheck.model.fixes.libraries import (
 from envcheck.remedies import writes
 from envcheck.remedies.paths import PROGRAM_SHELL
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
-from envcheck.remedies.system import CudnnPackage, install, install_anywhere, system_packages
+from envcheck.remedies.system import CudnnPackage, install_anywhere, system_packages
 from envcheck.remedies.toolkit import activate_conda_libraries, list_matching_builds
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.gpu_releases import gpu_rows
@@ -306,11 +306,10 @@ def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> R
     if fix.library.startswith(("libav", "libsw")):
         return _install_ffmpeg(situation)
     stem = fix.library.partition(".so")[0]
-    if stem in system_packages().packages:
-        steps = install(situation, stem, f"contains {fix.library}")
-    else:
-        steps = ()
-    return Remedy(f"Install the system package that contains {fix.library}.", steps)
+    summary = f"Install the system package that contains {fix.library}."
+    if stem not in system_packages().packages:
+        return Remedy(summary)
+    return Remedy(summary, *install_anywhere(situation, stem, f"contains {fix.library}"))
 
 
 def _install_ffmpeg(situation: Situation) -> Remedy:

@@ -27,7 +27,6 @@ from tests.structure import modules
 # Findings that one side alone can state, and why.
 OF_RULES_ALONE = {
     "gpu-degraded": "explain states the fault of a log itself, and no log shows the driver's flags",
-    "install-damaged": "a log names the file, not the release to reinstall, which the doctor reads",
     "install-interrupted": "only the environment's folder holds what an installation left",
     "probe-failed": "a log has no probes; explain uses the id for what no message explains",
     "release-unknown": "only the matrix tells that a release is missing in it",
@@ -47,6 +46,7 @@ OF_LOGS_ALONE = {
 }
 # Both can state these, and no comparison holds.
 NOT_COMPARED = {
+    "install-damaged": "a log names the file, rarely the release to reinstall, which the doctor reads",
     "gpu-memory-exhausted": "a rule states it of what `require` asks for alone",
     "library-missing": "a log names FFmpeg's libraries so, the doctor those that a framework loads",
     "tensorrt-missing": "a note of the doctor, which explain leaves to the messages",
