@@ -276,7 +276,7 @@ class Environment:
             for line in named
             if line not in asked or not self.matrix.framework_of(name_of_line(line))
         ]
-        pins = _list_pins(others)
+        stated = _list_stated(others)
         sources = tuple(
             self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
         )
@@ -299,17 +299,14 @@ class Environment:
                 and self._is_other(item, row)
             ):
                 texts[item.distribution] = _pin(item, row)
-        beside = _list_ranges(others)
-        self.places += [Place(line, name_of_line(line), text) for text, line in beside.items()]
+        ranges = [(item, line) for item, line in stated.values() if line.is_resolved]
+        beside = tuple(item.name + item.specifier for item, _ in ranges)
+        self.places += [Place(line, item.name, item.name + item.specifier) for item, line in ranges]
         if texts or sources:
             built = tuple(filter(None, sources))
             self._ask(
                 Target(
-                    self.goal,
-                    tuple(texts.values()),
-                    beside=tuple(beside),
-                    sources=built,
-                    brings=brings,
+                    self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings
                 )
             )
         self.refused += [
@@ -317,7 +314,7 @@ class Environment:
         ]
         for item, row in chosen:
             self._add(item, row, places)
-        self._add_pins(pins, [row for _, row in chosen if row is not None])
+        self._add_pins(stated, [row for _, row in chosen if row is not None])
 
     def _hold_what_is_open(self, lines: list[Line]) -> list[Line]:
         """Hold what only the build shows the release of; return the other lines that apply."""
@@ -520,12 +517,17 @@ class Environment:
             self._commands_of[build.distribution] = line.command
 
     def _add_pins(
-        self, pins: dict[str, tuple[str, Line]], rows: Iterable[FrameworkRelease]
+        self, stated: dict[str, tuple[Requirement, Line]], rows: Iterable[FrameworkRelease]
     ) -> None:
         """Add what a command pins.
 
         What the frameworks beside it exclude, pip refuses or replaces.
         """
+        pins = {
+            name: (item.pin, line)
+            for name, (item, line) in stated.items()
+            if item.specifier == f"=={item.pin}"
+        }
         before = {name for name in self._installed if name not in pins and name not in self._rows}
         for row in rows:
             for name in before:
@@ -737,27 +739,14 @@ def _pin(item: WantedRelease, row: FrameworkRelease) -> str:
     return f"{item.distribution}{extras}=={row.build_version}"
 
 
-def _list_pins(lines: Iterable[Line]) -> dict[str, tuple[str, Line]]:
-    """Map each package to its pinned release, where all lines agree on one.
-
-    A lock file with forks pins several releases of one package.
-    """
-    found: dict[str, dict[str, Line]] = {}
+def _list_stated(lines: Iterable[Line]) -> dict[str, tuple[Requirement, Line]]:
+    """Map each package to what one command states of it; forks of a lock file state two."""
+    found: dict[str, list[tuple[Requirement, Line]]] = {}
     for line in lines:
         requirement = read_line(line)
-        if requirement and requirement.specifier == f"=={requirement.pin}":
-            found.setdefault(requirement.name, {})[requirement.pin] = line
-    return {name: next(iter(pins.items())) for name, pins in found.items() if len(pins) == 1}
-
-
-def _list_ranges(lines: Iterable[Line]) -> dict[str, Line]:
-    """Map each range of a package that nothing else of one command names: numpy>=2."""
-    found: dict[str, list[Line]] = {}
-    for line in lines:
-        found.setdefault(name_of_line(line), []).append(line)
-    single = [named[0] for named in found.values() if len(named) == 1 and named[0].is_resolved]
-    read = ((read_line(line), line) for line in single)
-    return {f"{item.name}{item.specifier}": line for item, line in read if item and item.specifier}
+        if requirement and requirement.specifier:
+            found.setdefault(requirement.name, []).append((requirement, line))
+    return {name: stated[0] for name, stated in found.items() if len(stated) == 1}
 
 
 def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
