@@ -17,7 +17,7 @@ _WORK = (
     r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
     r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
     r" per second"
-    r"|Application startup complete"
+    r"|Application startup complete|\b[Tt]raining (?:has )?(?:finished|completed?|done)\b"
     r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
     r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
 )

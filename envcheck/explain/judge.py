@@ -274,7 +274,8 @@ class Machine:
         """Weigh what the rules found by how well it explains what the log says."""
         strongest = max(log_claims, key=lambda claim: claim.strength, default=_NO_CLAIM)
         for item in self.findings:
-            if item.severity != ERROR and self.is_healthy:
+            is_only_stated = not (log_claims or self.is_from_snapshot)
+            if self.is_healthy and (item.severity != ERROR or is_only_stated):
                 continue  # the program went on
             severity = item.severity
             if strongest.id == item.id and strongest.severity == ERROR:
@@ -646,11 +647,45 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
     clash = ending.clash
     if claim.id == "dependency-conflict" and clash and clash.first.package in _OF_MACHINE:
         return _name_lack_of_machine(claim, clash)
-    there = catalogue()[claim.id].there
-    for place in _list_situations(log, claim, ending):
+    weighed = _without_absent_driver(log, claim)
+    there = catalogue()[weighed.id].there
+    for place in _list_situations(log, weighed, ending):
         if place in there:
-            return replace(claim, id=there[place], rivals=(claim.id, *claim.rivals))
-    return claim
+            message = _name_isolation(weighed) if place == "build" else weighed.message
+            rivals = (weighed.id, *weighed.rivals)
+            return replace(weighed, id=there[place], message=message, rivals=rivals)
+    return weighed
+
+
+# Where these are read, no driver is there, unless something names its release.
+_DRIVER_ABSENT = ("smi-not-found", "image-driver-not-detected", "nvidia-caps-missing", "lspci-none")
+
+
+def _without_absent_driver(log: Log, claim: Claim) -> Claim:
+    """Read CUDA's error 35, which says the same of no driver as of an old one."""
+    absent = [
+        event
+        for event in log.select(*_DRIVER_ABSENT)
+        if event.signature != "nvidia-caps-missing" or "o such file" in event.text
+    ]
+    is_driver_known = log.driver or log.values("driver_cuda", "cuda_api", "gpus_passed")
+    if claim.id != "driver-too-old" or is_driver_known or not absent:
+        return claim
+    if any(event.signature not in _ERROR_35 for event in claim.events):
+        return claim
+    message = "No NVIDIA driver is there: CUDA reports it as it reports one that is too old."
+    events = (*claim.events, *absent)
+    return replace(claim, id="driver-missing", message=message, events=events)
+
+
+_ERROR_35 = ("devicequery-35", "driver-init-failure", "cuda-failure-number", "error-unknown")
+
+
+def _name_isolation(claim: Claim) -> str:
+    """Say where a build misses what it imports: not where the program runs."""
+    module = next((event.values["module"] for event in claim.events if "module" in event.values), "")
+    what = module.partition(".")[0] or "What the build imports"
+    return f"{what} is not installed in the isolated build environment."
 
 
 def _list_situations(log: Log, claim: Claim, ending: Ending) -> Iterator[str]:
@@ -674,7 +709,7 @@ def _list_situations(log: Log, claim: Claim, ending: Ending) -> Iterator[str]:
         yield "wsl"
     elif log.has("secure-boot-enabled"):
         yield "secure-boot"
-    elif log.in_container:
+    elif log.in_container or log.has("image-driver-not-detected"):
         yield "container"
 
 
