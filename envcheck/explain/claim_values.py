@@ -649,6 +649,18 @@ def find_cuda_line(values: ClaimValues) -> str:
     return lines[0] if len(lines) == 1 else ""
 
 
+def find_stated_major(values: ClaimValues) -> str:
+    """Return the one CUDA major that opened libraries, wheels or the toolkit state; else ""."""
+    log = values.log
+    listed = " ".join((*log.packages, *log.packages.values()))
+    stated = (
+        {major(line) for line in _list_common_toolkits(values, log.values("opened"))},
+        set(re.findall(r"(?:-cu|\+cuda)(1[1-9])(?!\d)", listed)),
+        set(map(major, log.cudas)),
+    )
+    return next((majors.pop() for majors in stated if len(majors) == 1), "")
+
+
 def list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
     """List the CUDA lines that hold every missing library, and every opened one."""
     libraries = [find_library_name(event) for event in values.claim.events]

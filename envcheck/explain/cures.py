@@ -24,6 +24,7 @@ from envcheck.explain.claim_values import (
     find_extension_package,
     find_required_cuda,
     find_required_cudnn,
+    find_stated_major,
     list_matching_toolkits,
     match_shape,
 )
@@ -37,8 +38,8 @@ from envcheck.explain.reasons_python import (
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
-from envcheck.matrix.package_index import index_url
-from envcheck.model import Fix, major
+from envcheck.matrix.package_index import cuda_label, index_url
+from envcheck.model import Advise, Fix, FrameworkRelease, major, numbers
 from envcheck.model.fixes.compilers import UseOtherCompiler
 from envcheck.model.fixes.cuda_wheels import (
     InstallCudaLibraries,
@@ -77,9 +78,9 @@ from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequire
 from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
 from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
 from envcheck.model.text import find_group
-from envcheck.model.versions import find_requirement, name_of, public_version
+from envcheck.model.versions import cuda_of_digits, find_requirement, name_of
 from envcheck.remedies.system import system_packages
-from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
+from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, toolkit_of
 
 
 def build_cure(values: ClaimValues) -> Fix | None:
@@ -194,6 +195,10 @@ def _use_other_processor(values: ClaimValues) -> UseOtherProcessor:
 
 def _use_other_python(values: ClaimValues) -> Fix | None:
     """Name the Pythons that a release has wheels for, or that a package asks for."""
+    fitting = _fit_project_python(values)
+    if fitting:
+        text = "in pyproject.toml (requires-python in [project]): all packages take these"
+        return Advise(f'Write python = "{fitting}" {text}.')
     text = values.find_value("requirement")
     is_framework = values.log.matrix.framework_of(name_of(text))
     plain = text.replace("===", "==")
@@ -202,9 +207,11 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
     framework = values.log.matrix.framework_of(asked.name) if asked else None
     if asked and framework:
         rows = list_matching_releases(values.log, framework, asked.name, asked.specifier)
-        nearest = find_nearest_index(values.log, rows) if rows else ""
+        nearest = find_nearest_index(values.log, rows, text) if rows else ""
         label = nearest or find_label_not_offered(text, values.claim.events)
         if label:
+            label = _fit_driver(values, rows, label)
+            text = re.sub(r"\+cu\d+$", f"+{label}", text)
             return InstallRequirements((text,), index=index_url(framework, label))
     with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, text)
     if with_wheels:
@@ -214,6 +221,29 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
         or_newer = minors[-1] == system_packages().python.newest
         return UseOtherPython(minors, requirement, by_package=True, or_newer=or_newer)
     return InstallRequirements((requirement,)) if requirement else None
+
+
+def _fit_project_python(values: ClaimValues) -> str:
+    """Return the range within the project's own that each package takes: >=3.9,<3.13."""
+    rows = [event.values for event in values.claim.events]
+    wanted = [row["python_range"] for row in rows if row.get("python_range")]
+    asked = [row["project_python"] for row in rows if row.get("project_python")]
+    bounds = re.findall(r"(>=|<)\s*(\d+(?:\.\d+)*)(?=\s*(?:,|$))", ",".join((*wanted, *asked)))
+    lowest = [bound for sign, bound in bounds if sign == ">="]
+    highest = [bound for sign, bound in bounds if sign == "<"]
+    if not (wanted and lowest and highest):
+        return ""
+    low, high = max(lowest, key=numbers), min(highest, key=numbers)
+    return f">={low},<{high}" if numbers(low) < numbers(high) else ""
+
+
+def _fit_driver(values: ClaimValues, rows: list[FrameworkRelease], label: str) -> str:
+    """Return the label of the newest build that the stated driver runs, where it is below."""
+    context = values.context
+    if not rows or driver_runs(context, cuda_of_digits(label.removeprefix("cu"))):
+        return label
+    fits = [cuda for cuda in rows[0].variants if driver_runs(context, cuda)]
+    return cuda_label(max(fits, key=numbers)) if fits else label
 
 
 def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
@@ -229,9 +259,7 @@ def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     framework = values.log.matrix.framework_of(asked.name) if asked else None
     if asked is None or framework is None:
         return ()
-    # the rows are of releases, without the label of a build
-    public = public_version(asked.specifier)
-    rows = list_matching_releases(values.log, framework, asked.name, public)
+    rows = list_matching_releases(values.log, framework, asked.name, asked.specifier)
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]
     return tuple((for_platform or published)[0].pythons) if published else ()
@@ -304,11 +332,13 @@ def _with_extra(values: ClaimValues, framework: Framework, specifier: str, versi
     return f"{requirement}=={version}" if is_published else requirement
 
 
-def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild:
+def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild | None:
     """Ask for the CUDA that another package was built for.
 
-    XFormers names the torch of its own build.
+    XFormers names the torch of its own build. None where the log lists a CUDA build.
     """
+    if values.find_value("torch_label").startswith("cu"):
+        return None
     text = " ".join(event.text for event in values.log.events)
     match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
     cuda = f"{match[1]}.{match[2]}" if match else ""
@@ -399,13 +429,15 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
     of_release = values.row.cudnn if values.row else ""
     wanted = find_required_cudnn(values) or of_release or major(library)
+    cuda = find_cuda_line(values) or find_stated_major(values)
     # its libraries are of the CUDA that is not wanted
-    is_other_build = values.claim.id == "cudnn-wrong-cuda-build"
+    if values.claim.id == "cudnn-wrong-cuda-build":
+        cuda = find_build_cuda(values.log)
     return InstallCudnn(
         values.framework,
         values.distribution,
         version=match_shape(wanted, r"\d{1,2}(?:\.\d{1,2}){0,3}"),
-        cuda=find_build_cuda(values.log) if is_other_build else find_cuda_line(values),
+        cuda=cuda,
         exact=values.claim.id == "cudnn-too-new",
         site_packages=_find_site_packages(values.log),
     )
@@ -514,5 +546,5 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "toolkit-path-conflict": _use_right_copy,
     "toolkit-wrong-version": _install_toolkit,
     "environment-variable": _change_variable,
-    "visible-devices-hidden": lambda _: UnsetVisibleDevices(),
+    "visible-devices-hidden": lambda values: UnsetVisibleDevices(values.log.place == "slurm"),
 }

@@ -683,8 +683,8 @@ _ERROR_35 = ("devicequery-35", "driver-init-failure", "cuda-failure-number", "er
 
 def _name_isolation(claim: Claim) -> str:
     """Say where a build misses what it imports: not where the program runs."""
-    module = next((event.values["module"] for event in claim.events if "module" in event.values), "")
-    what = module.partition(".")[0] or "What the build imports"
+    named = (event.values["module"] for event in claim.events if "module" in event.values)
+    what = next(named, "").partition(".")[0] or "What the build imports"
     return f"{what} is not installed in the isolated build environment."
 
 

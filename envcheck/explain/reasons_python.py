@@ -45,7 +45,7 @@ def pip_claims(log: Log) -> Iterator[Claim]:
             "newest": newest,
             "python": log.python,
             "pip": log.pip,
-            "label": log.first_value("index_label"),
+            "label": log.first_value("index_label") or find_group(r"\+(cu\d{3})$", requirement),
         }
         if name:
             yield conclude(name, *events, **stated)
@@ -112,7 +112,7 @@ def _read_place(log: Log, text: str, rows: list[FrameworkRelease], events: list[
     """Name the C library or the index that has no such wheel; "" where neither decides."""
     if rows and log.values("musl"):
         return "no-wheel-for-musl"
-    if rows and find_nearest_index(log, rows):
+    if rows and find_nearest_index(log, rows, text):
         return "index-does-not-exist"
     return "index-not-asked" if find_label_not_offered(text, events) else ""
 
@@ -120,12 +120,13 @@ def _read_place(log: Log, text: str, rows: list[FrameworkRelease], events: list[
 _OLDEST_LABEL = 118  # of which every build is known
 
 
-def find_nearest_index(log: Log, rows: Sequence[FrameworkRelease]) -> str:
+def find_nearest_index(log: Log, rows: Sequence[FrameworkRelease], text: str) -> str:
     """Return the label nearest to one of which the framework has no build: cu130 for cu131.
 
-    `rows` are the releases that were asked for, the newest first. "" for a label that it has.
+    `rows` are the releases that were asked for by `text`, the newest first. "" for a label that it
+    has.
     """
-    asked = int(log.first_value("index_label")[2:] or 0)
+    asked = int(log.first_value("index_label")[2:] or find_group(r"\+cu(\d{3})$", text) or 0)
     if asked < _OLDEST_LABEL:
         return ""
     labels = [
@@ -164,8 +165,9 @@ def list_matching_releases(
 ) -> list[FrameworkRelease]:
     """List the releases that a specifier admits on every platform; without one the newest."""
     rows = [row for row in log.matrix.releases(framework) if row.distribution == name]
+    public = public_version(specifier.replace("===", "=="))  # the matrix' rows have no label
     try:
-        matching = [row for row in rows if within(row.version, specifier.replace("===", "=="))]
+        matching = [row for row in rows if within(row.version, public)]
     except ValueError:  # a log may hold anything
         return []
     if specifier or not matching:

@@ -39,9 +39,12 @@ _DEMANDS = (
 )
 # Who speaks, by a word of its own.
 _TOOLS = {
+    "pip": r"\bResolutionImpossible\b|these package versions have conflicting dependencies",
     "conda": r"libmamba|would require|none of the providers|is not installable because",
     "poetry": r"version solving failed|is forbidden",
     "pdm": r"Unable to find a resolution|\(from (?:project|[\w.-]+@[\w.+!]+)\)",
+    # what no project's file asks for was typed: uv pip install
+    "uv pip": r"\buv pip\b|\byou require\b.*we can conclude|conclude that your requirements are",
     "uv": r"we can conclude|No solution found when resolving",
 }
 _CONCLUSION = r"we can conclude that .*?(?:\.(?= )|\.?$)"  # of uv: what follows from the demands

@@ -8,6 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import (
     Action,
+    RunCommand,
     RunEnvcheck,
     Show,
     UnsetVariable,
@@ -15,6 +16,7 @@ from envcheck.actions import (
 from envcheck.frameworks import identity
 from envcheck.host.data_files import load_data
 from envcheck.model import (
+    ENVIRONMENT,
     LINUX,
     SYSTEM,
     WINDOWS,
@@ -406,8 +408,18 @@ def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -
 
 
 @writes(UnsetVisibleDevices)
-def unset_visible_devices(situation: Situation, _: UnsetVisibleDevices) -> Remedy:
-    """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist."""
+def unset_visible_devices(situation: Situation, fix: UnsetVisibleDevices) -> Remedy:
+    """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist; of a scheduler, ask for a GPU."""
+    if fix.by_scheduler:
+        ask = RunCommand(
+            ("srun", "--gres=gpu:1", "nvidia-smi", "-L"), "shows the GPUs of a job", ENVIRONMENT,
+            (LINUX,), unchecked="it shows the GPU itself", lasting="the job has ended",
+        )  # fmt: skip
+        return Remedy(
+            "Request the GPUs from the scheduler, and leave CUDA_VISIBLE_DEVICES as it sets it: in"
+            " the job, programs number its GPUs from 0.",
+            (ask,),
+        )
     last = len(numbered_gpus(situation.context)) - 1
     other = Alternative(f"Set it to numbers from 0 to {last}.")
     if last < 0:

@@ -171,12 +171,14 @@ def _finds_wheels(situation: Situation, fix: InstallCudnn, cudnn: str) -> bool:
 def _find_cuda_of_cudnn(
     situation: Situation, fix: InstallCudnn, build: Build | None, cudnn: str
 ) -> tuple[int, ...]:
-    """Return the CUDA major that the newest release with this cuDNN goes with.
+    """Return the CUDA major that the newest release with this minor of cuDNN goes with.
 
     Return () where a build is known, or none.
     """
     rows = _list_releases_with_cudnn(situation, fix, cudnn) if build is None else []
-    return numbers(rows[0].cuda)[:1] if rows else ()
+    same_minor = [row for row in rows if major_minor(row.cudnn or "") == major_minor(cudnn)]
+    newest = next(iter(same_minor or rows), None)
+    return numbers(newest.cuda)[:1] if newest else ()
 
 
 def _install_with_conda(situation: Situation, version: str) -> list[Alternative]:

@@ -51,8 +51,13 @@ def install_requirements(situation: Situation, fix: InstallRequirements) -> Reme
     return Remedy(summary, situation.install(*requirements, index=fix.index))
 
 
-# how a tool takes a requirement into its project
-_ADD = {"pdm": ("pdm", "add"), "poetry": ("poetry", "add"), "uv": ("uv", "add")}
+# how a tool takes a requirement into its project, or its environment
+_ADD = {
+    "pdm": ("pdm", "add"),
+    "poetry": ("poetry", "add"),
+    "uv": ("uv", "add"),
+    "uv pip": ("uv", "pip", "install"),
+}
 
 
 @writes(InstallTogether)
@@ -66,6 +71,8 @@ def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
         steps = (InstallCondaPackages(tuple(specs), ()),)
     elif fix.tool in _ADD:
         lasting = "the project's file and its lock hold the releases from before"
+        if fix.tool == "uv pip":
+            lasting = "uv pip freeze lists the releases before it"
         steps = (RunCommand((*_ADD[fix.tool], *requirements), scope=ENVIRONMENT, lasting=lasting),)
     releases = " with ".join(requirements)
     return Remedy(f"Ask for {releases}: they fit each other. Nothing was installed.", steps)

@@ -134,7 +134,9 @@ class EnlargeSharedMemory(Fix):
 
 @dataclass
 class UnsetVisibleDevices(Fix):
-    """Unset CUDA_VISIBLE_DEVICES."""
+    """Unset CUDA_VISIBLE_DEVICES, unless a scheduler set it to what a job was given."""
+
+    by_scheduler: bool = False
 
 
 @dataclass

@@ -62,4 +62,4 @@ class InstallTogether(Fix):
     """Install releases that fit each other, where a resolver found that others do not."""
 
     requirements: Tuple[str, ...]
-    tool: str = ""  # that could not resolve them, and takes them: uv, conda
+    tool: str = ""  # that could not resolve them, and takes them: uv, uv pip, conda
