@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.actions import action_line
-from envcheck.model import COMPATIBLE, Finding
+from envcheck.model import COMPATIBLE, Alternative, Finding, Remedy
 from tests.cases.judged import judge_text
 
 NCCL = (
@@ -22,7 +22,8 @@ def find_cause(log: str) -> Finding:
 
 def list_lines(finding: Finding) -> str:
     """Return all that is typed for a finding."""
-    ways = (finding.fix, *finding.fix.alternatives) if finding.fix else ()
+    assert finding.fix is not None
+    ways: list[Remedy | Alternative] = [finding.fix, *finding.fix.alternatives]
     return "\n".join(action_line(action) for way in ways for action in way.actions)
 
 
