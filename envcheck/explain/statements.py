@@ -173,7 +173,7 @@ _CODE = (
 )
 _WARNING = r"\bWARN(?:ING)?\b"
 # of NCCL and other writers of levels that no logger frames: it states a fact, never a cause
-_INFORMS = r"^[^'\"]{0,80}?\b(?:INFO|DEBUG|TRACE)\b (?!.*\bERROR\b)"
+_INFORMS = r"^[^'\"]{0,80}?\b(?:INFO|DEBUG|TRACE) "
 _LAST_LINES = 60  # at the end of a log
 
 
@@ -199,8 +199,8 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
     for number, raw in enumerate(lines[-_LAST_LINES:], last - len(lines[-_LAST_LINES:]) + 1):
         line = clean_line(raw.encode())
         is_warning = re.search(_WARNING, line.bare.removesuffix(line.text)) is not None
-        is_remark = line.is_remark or re.match(_INFORMS, line.text)
-        if not (is_warning or is_remark or is_shown(line.text, before.encode())):
+        informs = "ERROR" not in line.text and re.match(_INFORMS, line.text)
+        if not (is_warning or line.is_remark or informs or is_shown(line.text, before.encode())):
             found = _read_line(line.text, number) or found
         before = raw
     return found
