@@ -85,6 +85,7 @@ SHAPES = {
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
     "library": r"[\w./+-]+",
+    "max_ir": r"\d{1,3}",
     "mig": r"MIG-[\w/-]+",
     "node": r"(?:GLIBCXX|CXXABI)_[\d.]+",
     "path": PATH,

@@ -179,6 +179,8 @@ _OF_MESSAGE = {
         r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
     ),
 }
+# a Python without f-strings stops at the quote that ends one
+_F_STRING = r"\b[rR]?[fF][rR]?(?:\"[^\"]*\"|'[^']*')$"
 _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
@@ -192,6 +194,10 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     if re.search(_ANY_KERAS, raised.message) and re.search(_EXPECTED, raised.message):
         message = "An object of one Keras is given to code of another: two of them are in use."
         return Claim("keras-mismatch", Strength.FAILED_PART, message, (event,))
+    if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
+        message = "Python 2, or 3.5 and older, runs the program: it does not know f-strings."
+        f_string = replace(event, captures=(("wanted", ">=3.6"),))
+        return Claim("python-unsupported", Strength.FAILED_PART, message, (f_string,))
     packages = [name for name in raised.owners if name not in ("", "python")]
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)

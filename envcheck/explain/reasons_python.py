@@ -47,8 +47,11 @@ def pip_claims(log: Log) -> Iterator[Claim]:
             "pip": log.pip,
             "label": log.first_value("index_label") or find_group(r"\+(cu\d{3})$", requirement),
         }
+        options = log.select("pip-only-binary") if name == "no-file-of-package" else ()
+        if options:
+            name = "source-release-refused"
         if name:
-            yield conclude(name, *events, **stated)
+            yield conclude(name, *events, *options, **stated)
     for event in log.select("wrong-wheel-tag"):
         yield _judge_wheel(log, event)
     for event in log.select("pip-extra-missing"):

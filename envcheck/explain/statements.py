@@ -31,6 +31,7 @@ class Raised:
     message: str
     number: int  # of its line in the log, 1-based
     owners: tuple[str, ...] = ()  # packages of the frames, the outermost first; "" is the user's
+    shown: str = ""  # of a SyntaxError: the source line, up to where its mark points
 
     @property
     def text(self) -> str:
@@ -48,10 +49,20 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
         below = lines[len(lines) - len(texts) + place + 1 :]
         is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
         kind = match[1].rpartition(".")[2] if match else ""
-        if match and kind not in _LAUNCHERS and (frames or (is_last and not is_below)):
+        shown = _read_shown(lines[-len(texts) :][:place]) if kind == "SyntaxError" else ""
+        is_told = frames or shown or (is_last and not is_below)
+        if match and kind not in _LAUNCHERS and is_told:
             number = last - (len(texts) - 1 - place)
-            return Raised(kind, (match[2] or "").strip(), number, tuple(map(_find_owner, frames)))
+            owners = tuple(map(_find_owner, frames))
+            return Raised(kind, (match[2] or "").strip(), number, owners, shown)
     return None
+
+
+def _read_shown(lines: Sequence[str]) -> str:
+    """Return the source that a SyntaxError shows above itself, up to where its mark points."""
+    if len(lines) > 1 and lines[-1].strip() == "^":
+        return lines[-2][: len(lines[-1].rstrip())]
+    return ""
 
 
 def _list_frames(texts: Sequence[str], end: int) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from envcheck.explain.ending import Ending, read_ending
+from envcheck.explain.last_words import judge_raised
 from envcheck.explain.scan import scan
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.statements import Raised
+from envcheck.explain.statements import Raised, read_raised
 from envcheck.model import replace
 
 QUIET = "\n".join(f"row {number}" for number in range(9))
@@ -85,3 +86,22 @@ def test_a_command_that_failed_went_on_after_nothing() -> None:
     assert ended.succeeds_after(1)
     assert not ended.failure.succeeds_after(1)
     assert ended.failure == replace(Ending(), raised=ended.raised, file="log0")
+
+
+@pytest.mark.parametrize(
+    ("source", "mark", "finding"),
+    [
+        ('    print(f"a {b}")', 18, "python-unsupported"),  # Python 2.7's own output
+        ("x = rf'a'", 9, "python-unsupported"),
+        ('print(f"a {b}") x', 17, ""),  # a fault of the program, in a Python that has them
+    ],
+)
+def test_an_old_python_stops_at_the_end_of_an_f_string(
+    source: str, mark: int, finding: str
+) -> None:
+    log = f'  File "f.py", line 3\n{source}\n{" " * (mark - 1)}^\nSyntaxError: invalid syntax\n'
+    raised = read_raised(log.splitlines(), 4)
+    assert raised is not None
+    claim = judge_raised(raised, "-")
+    assert claim is not None
+    assert (claim.id == "python-unsupported") is bool(finding)
