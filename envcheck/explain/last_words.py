@@ -195,9 +195,8 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
         message = "An object of one Keras is given to code of another: two of them are in use."
         return Claim("keras-mismatch", Strength.FAILED_PART, message, (event,))
     if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
-        message = "Python 2, or 3.5 and older, runs the program: it does not know f-strings."
-        f_string = replace(event, captures=(("wanted", ">=3.6"),))
-        return Claim("python-unsupported", Strength.FAILED_PART, message, (f_string,))
+        message = "The program runs in a Python too old for it, which does not know f-strings."
+        return Claim("python-unsupported", Strength.FAILED_PART, message, (event,))
     packages = [name for name in raised.owners if name not in ("", "python")]
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)
