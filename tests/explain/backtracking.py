@@ -82,11 +82,22 @@ class Search:
             return lambda at: (end for branch in branches for end in branch(at))
         if kind == "GROUPREF":
             return lambda at: self._again(value, at)
-        return (
-            self._place(str(value))
-            if kind == "AT"
-            else self._one(_test(kind, value, folds=self._folds))
-        )
+        if kind in ("ASSERT", "ASSERT_NOT"):
+            direction, inner = value
+            assert direction == 1, "what looks behind is not counted here"
+            part = self._ahead(self._sequence(inner), is_there=kind == "ASSERT")
+        elif kind == "AT":
+            part = self._place(str(value))
+        else:
+            part = self._one(_test(kind, value, folds=self._folds))
+        return part
+
+    def _ahead(self, inner: Part, *, is_there: bool) -> Part:
+        def ends(at: int) -> tuple[int, ...]:
+            found = next(iter(inner(at)), None) is not None
+            return (at,) if found == is_there else ()
+
+        return ends
 
     def _group(self, number: int | None, inner: Part) -> Part:
         def ends(at: int) -> Iterator[int]:
@@ -208,6 +219,8 @@ def _repeats(tree: Any) -> int:
             found += (int(value[1]) > _REPEATED) + _repeats(value[2])
         elif str(kind) == "SUBPATTERN":
             found += _repeats(value[3])
+        elif str(kind) in ("ASSERT", "ASSERT_NOT"):
+            found += _repeats(value[1])
         elif str(kind) == "BRANCH":
             found += max(map(_repeats, value[1]))
     return found
