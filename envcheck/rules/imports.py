@@ -38,7 +38,7 @@ from envcheck.model.text import read_tracebacks
 from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, once
-from envcheck.rules.installed_files import DEATH
+from envcheck.rules.installed_files import DAMAGED, DEATH, died_of_damage
 from envcheck.rules.python import describe_lost_modules, find_lost_modules
 from envcheck.rules.targets import target_builds
 
@@ -145,7 +145,7 @@ def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -
     cure = ReinstallFiles((owner.pin,))
     about = About(distribution=owner.name)
     found = Finding(
-        "install-damaged", INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
+        DAMAGED, INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
     )
     return _confirmed(context, found, (test,))
 
@@ -280,6 +280,8 @@ def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
     suspects = _list_suspects(context, test)
     words = map(canonical_name, re.findall(r"[\w.-]+", finding.message))
     if not suspects.isdisjoint((*words, *finding.about.names)):
+        return True
+    if finding.id == DAMAGED and died_of_damage(context, test):
         return True
     named = {finding.about.distribution, *finding.about.names}
     return finding.severity == ERROR and (not suspects or test.distribution in named)

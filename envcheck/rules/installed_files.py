@@ -51,7 +51,7 @@ from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.requirements import tried_release
 
 T = TypeVar("T")
-DEATH = "import-failed"
+DAMAGED, DEATH = "install-damaged", "import-failed"
 
 
 @dataclass
@@ -234,7 +234,7 @@ def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ..
     return () if fact == NOT_STATED else context.need(fact, name) or ()
 
 
-@rule("install-damaged", goal="any")
+@rule(DAMAGED, goal="any")
 def install_damaged(context: Context) -> Iterator[Finding]:
     """Find files that a distribution lists and that are missing or damaged.
 
@@ -259,7 +259,6 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         {find_import(context, item) for item in needed},
         key=lambda name: (name in companions(), name),
     )
-    dead = (find_death(context, item) for item in needed)
     why = "whether an import needs it is not known"
     if needing:
         why = f"`import {needing[0].replace('-', '_')}` needs it"
@@ -272,7 +271,6 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         evidence,
         severity=ERROR if needed else WARNING,
         cure=_reinstall([*needed, *found], context),
-        about=About(names=tuple(dict.fromkeys(filter(None, dead)))),
     )
 
 
@@ -287,7 +285,7 @@ def _list_edited(faults: Sequence[FileFault]) -> Iterator[Finding]:
             Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
             for item in edited[:_SHOWN]
         )
-        yield Finding("install-damaged", COMPATIBLE, NOTE, message, evidence)
+        yield Finding(DAMAGED, COMPATIBLE, NOTE, message, evidence)
 
 
 def _reinstall(
@@ -353,10 +351,14 @@ def find_import(context: Context, fault: FileFault) -> str:
 @once
 def find_death(context: Context, fault: FileFault) -> str:
     """Name a distribution whose real import died of a file: what ended it names the file."""
-    for test in context.python.imports.value or ():
-        if test.outcome == FAILED and _is_named(context, fault, test):
-            return test.distribution
-    return ""
+    tests = context.python.imports.value or ()
+    return next((test.distribution for test in tests if _is_named(context, fault, test)), "")
+
+
+def died_of_damage(context: Context, test: ImportTest) -> bool:
+    """Return whether what ended an import names a damaged file."""
+    faults = context.python.file_faults.value or ()
+    return any(_is_named(context, fault, test) for fault in faults)
 
 
 def _is_named(context: Context, fault: FileFault, test: ImportTest) -> bool:
@@ -369,6 +371,8 @@ def _is_named(context: Context, fault: FileFault, test: ImportTest) -> bool:
     it was ended by SIGBUS
     """
     last = test.printed.rstrip().rpartition("\n")[2]
+    if test.outcome != FAILED:
+        return False
     if last.startswith("it was ended by"):
         is_loaded = test.distribution in _list_imports(context, fault.distribution)
         return is_loaded and ".so" in fault.path and fault.kind in {"truncated", "garbled"}

@@ -377,3 +377,13 @@ def test_a_damaged_file_that_ended_the_import_is_its_cause(
     assert message.endswith("`import torch` needs it.")
     other = path.replace("nn.py", "qq.py").replace("lax", "qq").replace(".so", ".txt")
     assert judged(other)[0][0] == "import-failed"
+
+
+def test_one_damaged_file_is_the_cause_of_each_death_that_names_it() -> None:
+    first = tried("torch", FAILED, trace(f"{SITE}/torch/x.py", "ImportError: import numpy failed"))
+    words = "ModuleNotFoundError: No module named 'numpy'"
+    made = machine(first, tried("torchvision", FAILED, trace(f"{SITE}/torchvision/x.py", words)))
+    fault = FileFault("numpy", "2.1.0", "numpy/__init__.py", "missing", "pip", SITE)
+    python = replace(made.facts.python, file_faults=known((fault,)))
+    found = engine.evaluate(Context(replace(made.facts, python=python), made.matrix)).findings
+    assert [item.id for item in found if item.verdict == INCOMPATIBLE] == ["install-damaged"]
