@@ -291,7 +291,8 @@ def _list_journals(place: Place | None) -> list[Journal]:
         with suppress(PermissionError):
             journals = [Journal(each, name) for name in each.identities()]
             found += [item for item in journals if item.lines() and _counts(item, place)]
-    return sorted(found, key=lambda journal: journal.identity)
+    # of two that began within one second the driver's is the older one
+    return sorted(found, key=lambda journal: journal.identity.partition("-")[0])
 
 
 def _counts(journal: Journal, environment: Place | None) -> bool:
