@@ -95,15 +95,20 @@ def _refuse_typo(text: str, matrix: Matrix) -> None:
 
     Somebody else may own it.
     """
+    near = find_near(text, matrix, _TYPO)
+    if near:
+        raise UnknownPackageError(
+            f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near}?"
+        )
+
+
+def find_near(text: str, matrix: Matrix, likeness: float = 0.7) -> str:
+    """Return the known package whose name is most like that of a requirement, "" without one."""
     from difflib import get_close_matches  # for an unknown package only
 
     names = [name for row in load_companions().rows for name in row.distributions]
     names += [item for known in matrix.judged() for item in matrix.distributions(known)]
-    near = get_close_matches(name_of(text), names, n=1, cutoff=_TYPO)
-    if near:
-        raise UnknownPackageError(
-            f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near[0]}?"
-        )
+    return next(iter(get_close_matches(name_of(text), names, n=1, cutoff=likeness)), "")
 
 
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:

@@ -26,7 +26,14 @@ from envcheck.model import (
 )
 from envcheck.model.versions import name_of, read_requirement
 from envcheck.plan.candidates import python_minor
-from envcheck.plan.passengers import AskAll, Boarding, board, find_framework, is_passenger
+from envcheck.plan.passengers import (
+    AskAll,
+    Boarding,
+    board,
+    find_framework,
+    find_near,
+    is_passenger,
+)
 from envcheck.plan.requests import EVERY, join_words
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve, verify_plan
 from envcheck.rules.context import Context
@@ -79,8 +86,10 @@ class Resolver:
         except UnresolvableError as error:
             text = error.requirements[0] if len(error.requirements) == 1 else join_words(texts)
             if "not found in the package registry" in error.reason and text in texts:
+                near = find_near(text, context.matrix)
+                meant = f" Did you mean {near}?" if near else ""
                 raise RequestError(
-                    f"the package index has no package named {text[:60]!r}."
+                    f"the package index has no package named {text[:60]!r}.{meant}"
                 ) from None
             why, finding = f"does not resolve: {error.reason}", _CONFLICT
         except UnreachableError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from envcheck.plan.passengers import Boarding, board, is_passenger
 from envcheck.plan.planner import plan_requirements
 from envcheck.plan.requests import PlanOptions, UnknownPackageError, read_requests
 from envcheck.plan.resolver import Resolver
+from envcheck.plan.verify import UnresolvableError
 from envcheck.rules import Context, Target
 from envcheck.rules.described_machine import planned_facts
 from tests.plan.machines import machine, matrix
@@ -101,6 +103,23 @@ def test_where_no_index_answers_the_refusal_names_what_to_type() -> None:
 def test_a_name_one_letter_off_a_known_one_is_not_asked_about() -> None:
     with pytest.raises(UnknownPackageError, match="Did you mean vllm"):
         boarded("vlm")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("torhc", " Did you mean torch?"), ("qqzzx", "")])
+def test_a_name_that_the_index_does_not_have_is_held_against_the_known_ones(
+    name: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Mapping[str, str]:
+        raise UnresolvableError((name,), f"{name} was not found in the package registry")
+
+    monkeypatch.setitem(vars(sys.modules[Resolver.__module__]), "resolve", refuse)
+    resolver = Resolver(dict(os.environ), 60, time.monotonic() + 60)
+    with pytest.raises(RequestError) as refused:
+        resolver.board(
+            (name,),
+            Context(planned_facts(None, ADA, matrix(), expects_gpu=True), matrix(), Target()),
+        )
+    assert str(refused.value) == f"the package index has no package named {name!r}.{meant}"
 
 
 @pytest.mark.parametrize(
