@@ -281,7 +281,7 @@ def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
     words = map(canonical_name, re.findall(r"[\w.-]+", finding.message))
     if not suspects.isdisjoint((*words, *finding.about.names)):
         return True
-    if finding.id == DAMAGED and died_of_damage(context, test):
+    if finding.id == DAMAGED and died_of_damage(context, test.distribution):
         return True
     named = {finding.about.distribution, *finding.about.names}
     return finding.severity == ERROR and (not suspects or test.distribution in named)

@@ -33,7 +33,6 @@ from envcheck.model import (
     Fact,
     FileFault,
     Finding,
-    ImportTest,
     InstallLeftover,
     dataclass,
     numbers,
@@ -348,41 +347,62 @@ def find_import(context: Context, fault: FileFault) -> str:
     return next((name for name in names if _is_needed(context, name, fault)), "")
 
 
+@dataclass
+class _Death:
+    """How a real import failed: what its exceptions say, "" where a signal ended it."""
+
+    distribution: str
+    words: str
+
+
 @once
-def find_death(context: Context, fault: FileFault) -> str:
-    """Name a distribution whose real import died of a file: what ended it names the file."""
-    tests = context.python.imports.value or ()
-    return next((test.distribution for test in tests if _is_named(context, fault, test)), "")
+def _list_deaths(context: Context) -> tuple[_Death, ...]:
+    """Read once what ended each import that failed."""
+    deaths = []
+    for test in context.python.imports.value or ():
+        last = test.printed.rstrip().rpartition("\n")[2]
+        words = "\n".join(text for _, text in read_tracebacks(test.printed)) or last
+        if last.startswith("it was ended by"):
+            words = ""
+        if test.outcome == FAILED:
+            deaths.append(_Death(test.distribution, words))
+    return tuple(deaths)
 
 
-def died_of_damage(context: Context, test: ImportTest) -> bool:
-    """Return whether what ended an import names a damaged file."""
+@once
+def find_death(context: Context, fault: FileFault, distribution: str = "") -> str:
+    """Name a distribution, or that one, whose real import died of a file that its end names."""
+    for death in _list_deaths(context):
+        is_asked = distribution in ("", death.distribution)
+        if is_asked and _names_file(context, death, fault):
+            return death.distribution
+    return ""
+
+
+def died_of_damage(context: Context, distribution: str) -> bool:
+    """Return whether what ended the import of a distribution names a damaged file."""
     faults = context.python.file_faults.value or ()
-    return any(_is_named(context, fault, test) for fault in faults)
+    return any(find_death(context, fault, distribution) for fault in faults)
 
 
-def _is_named(context: Context, fault: FileFault, test: ImportTest) -> bool:
+def _names_file(context: Context, death: _Death, fault: FileFault) -> bool:
     """Return whether what ended an import names a damaged file, or its module.
 
     A signal names nothing: it is laid to compiled code that the import loads.
 
     AttributeError: module 'jax.lax' has no attribute 'GatherScatterMode'
     ImportError: cannot import name 'traverse_util' from partially initialized module 'flax'
-    it was ended by SIGBUS
     """
-    last = test.printed.rstrip().rpartition("\n")[2]
-    if test.outcome != FAILED:
-        return False
-    if last.startswith("it was ended by"):
-        is_loaded = test.distribution in _list_imports(context, fault.distribution)
-        return is_loaded and ".so" in fault.path and fault.kind in {"truncated", "garbled"}
+    if not death.words:
+        is_compiled = ".so" in fault.path and fault.kind in {"truncated", "garbled"}
+        return is_compiled and death.distribution in _list_imports(context, fault.distribution)
     if fault.kind == _EDITED:
         return False
-    words = "\n".join(text for _, text in read_tracebacks(test.printed)) or last
     module = fault.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     package, _, name = module.rpartition(".")
-    is_taken = f"'{name}'" in words and f"'{package}'" in words
-    return f"'{module}'" in words or is_taken or f"{fault.location}/{fault.path}" in words
+    is_taken = f"'{name}'" in death.words and f"'{package}'" in death.words
+    file = f"{fault.location}/{fault.path}"
+    return f"'{module}'" in death.words or is_taken or file in death.words
 
 
 # The bridge to ONNX Runtime's providers for GPUs: an import on a CPU goes on without it.
