@@ -62,7 +62,7 @@ class Mutant:
 
 
 class _Places:
-    """The places of a file that an operator fits, outside annotations and docstrings."""
+    """Finds the places in a file that can be changed, outside annotations and docstrings."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

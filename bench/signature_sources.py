@@ -8,8 +8,8 @@ it. A folder that is here already is read in place. FOUND.json gathers what was 
 runs; the best place of each signature is printed as JSON at the end. data/evidence/signature-sources.json
 was made from that, after a reading of the short and doubtful places (bench/README.md).
 
-Words count where they are 15 characters or more, name something beside common words, and are three
-fifths of the longest that the signature asks for. Where a value stands in a fragment ("No module
+A signature's words are searched where they have at least 15 characters, not only common words, and
+three fifths of the length of its longest words. Where a value stands in a fragment ("No module
 named 'torch"), half of it, without the value, counts and is marked as `form`.
 """
 
@@ -32,7 +32,9 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-GLIBC = (5, 12, 17, 24, 26, 27, 28, 31, 34, 35)
+GLIBC = (  # minor releases of glibc 2 that wheels are tagged with: manylinux_2_28
+    5, 12, 17, 24, 26, 27, 28, 31, 34, 35,
+)  # fmt: skip
 SOURCE = re.compile(
     r"\.(?:pyx?|pyi|pxd|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl|rs|go|js|sh|txt|in|cmake)$"
 )
@@ -291,7 +293,7 @@ def by_worth(place: tuple[str, int]) -> tuple[Any, ...]:
 
 
 def main() -> int:
-    """Search every program that is named."""
+    """Look for the words of all signatures in each program that is named, and print the places."""
     target, *arguments = sys.argv[1:]
     rows = json.loads((ROOT / "data" / "advice" / "signatures.json").read_text())["signatures"]
     needles = {text.lower(): 0 for row in rows for text in needles_of(row)}

@@ -222,7 +222,7 @@ class _Onboarding:
         return Stage(name, f"{path} is kept. To see what differs now:", left=compare)
 
     def describe(self, *, verbose: bool = False, quiet: bool = False) -> Document:
-        """Describe on one page how far it is, and what was done to the machine."""
+        """Describe on one page which parts are done, and each command that changed the machine."""
         width = max(len(stage.name) for stage in self.stages)
         blocks = list[Block]()
         for stage in self.stages:
@@ -245,7 +245,7 @@ class _Onboarding:
         return replace(base, title="envcheck onboard", sections=sections)
 
     def encode(self) -> str:
-        """Encode how far it is as JSON, with the doctor's report and the smoke test."""
+        """Encode which parts are done as JSON, with the doctor's report and the smoke test."""
         page = self.describe(quiet=True)
         parts = [
             {"name": each.name, "text": each.text, "state": each.state, "commands": each.left}

@@ -102,7 +102,8 @@ def run_kubernetes(request: FleetRequest, listener: FleetListener) -> None:
         )
     try:
         config.load_config()
-        run = _Run(request, client.CoreV1Api(), client.BatchV1Api(), client.ApiException)
+        refusals = (client.ApiException, rest.urllib3.exceptions.HTTPError)
+        run = _Run(request, client.CoreV1Api(), client.BatchV1Api(), refusals)
         run.query_nodes(listener)
     except config.ConfigException as error:
         raise EngineError(f"no cluster is configured (KUBECONFIG): {error}") from None
@@ -118,8 +119,9 @@ def run_kubernetes(request: FleetRequest, listener: FleetListener) -> None:
 class _Run:
     """One run: what it made in the cluster, and which nodes have not answered."""
 
-    def __init__(self, request: FleetRequest, core: Any, batch: Any, refusal: Any) -> None:
-        self._request, self._core, self._batch, self._refusal = request, core, batch, refusal
+    def __init__(self, request: FleetRequest, core: Any, batch: Any, errors: Any) -> None:
+        self._request, self._core, self._batch = request, core, batch
+        self._refusal, self._errors = errors[0], errors
         self._run = secrets.token_hex(4)
         self._asked: dict[str, tuple[str, float]] = {}  # by place: the node, and when it was asked
         self._running: dict[str, float] = {}  # since when its pod has been seen to run
@@ -256,7 +258,7 @@ class _Run:
     def _delete(self, listener: FleetListener, delete: Any, what: dict[str, str]) -> None:
         try:
             delete(**what, **self._here)
-        except Exception as error:  # noqa: BLE001 - what ended the run is raised, not this
+        except self._errors as error:  # what ended the run is raised, not this
             if getattr(error, "status", 0) != _GONE:
                 left = f"kubectl -n {self._request.namespace} delete job,configmap"
                 listener.on_warning(f"not all is deleted ({error}): {left} -l {self._mine}")

@@ -21,20 +21,19 @@ import pytest
 from envcheck import api
 from envcheck.cli import onboard as onboard_module
 from envcheck.cli.doctor import compute
-from envcheck.cli.group import run
 from envcheck.cli.install import change_environment
 from envcheck.install.driver import driver_place
 from envcheck.install.journal import Journal
 from envcheck.install.places import place_of
-from envcheck.model import UserError, replace
+from envcheck.model import replace
 from envcheck.plan.verify import find_uv
 from envcheck.smoke.devices import CPU_DEVICE
 from envcheck.smoke.events import PASSED, RAISED, Result
 from envcheck.smoke.session import Job, Run, Session, Subject
-from tests.install.conftest import memory_folder
+from tests.install.conftest import memory_folder, work_with_own_wheels
 from tests.install.instants import kill_at
 from tests.install.test_command import make_wheels
-from tests.install.test_driver import WORKS, Stage, stage
+from tests.install.test_driver import WORKS, Stage, stage, type_command
 from tests.rules.factory_machine import known
 
 __all__ = ["stage"]  # a fixture
@@ -88,15 +87,11 @@ class Machine:
         monkeypatch.setattr(onboard_module, "is_root", lambda: True)
 
     def onboard(self, *words: str) -> int:
-        """Type the command; return its exit code as the program does."""
-        try:
-            return run(["onboard", *(words or ARGUMENTS)])
-        except UserError as error:
-            print(error, file=sys.stderr)
-            return 2
+        """Type the command with its usual arguments, or with these."""
+        return type_command("onboard", *(words or ARGUMENTS))
 
     def restart(self) -> None:
-        """Restart, with the driver that was installed."""
+        """Play a restart, after which the driver that was installed is loaded."""
         self.stage.restart()
         self.stage.state = WORKS
 
@@ -134,13 +129,7 @@ _OF_STAGE = frozenset(("bin", "log", "boot", "state", "apt-cache.out", "simulati
 def machine(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any
 ) -> Machine:
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("uv")))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    work_with_own_wheels(tmp_path, tmp_path_factory.mktemp("uv"), monkeypatch)
     monkeypatch.setenv("ENVCHECK_VERIFY", "0")
     uv = find_uv({"PATH": os.defpath})
     (tmp_path / "bin" / "uv").symlink_to(uv)

@@ -37,16 +37,21 @@ def stock() -> Iterator[Path]:
         yield folder
 
 
+def work_with_own_wheels(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder, with its `wheels` as the only index of pip and uv."""
+    monkeypatch.chdir(folder)
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("UV_CACHE_DIR", str(cache))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+
 @pytest.fixture
 def here(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """Work in a folder of its own, with wheels of JAX that hold nothing but their version."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("uv")))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    work_with_own_wheels(tmp_path, tmp_path_factory.mktemp("uv"), monkeypatch)
     return tmp_path

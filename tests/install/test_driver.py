@@ -108,12 +108,17 @@ class Stage:
         return [line.removeprefix("env ") for line in lines if not line.startswith(checks)]
 
     def install(self, *words: str, driver: tuple[str, ...] = ("driver", "--system")) -> int:
-        """Type the command; return its exit code as the program does."""
-        try:
-            return run(["install", *driver, *words])
-        except UserError as error:
-            print(error, file=sys.stderr)
-            return 2
+        """Type the command, about the driver unless other words are given."""
+        return type_command("install", *driver, *words)
+
+
+def type_command(*words: str) -> int:
+    """Type a command in this process; an error of its user is a sentence and exit code 2."""
+    try:
+        return run(list(words))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 @pytest.fixture
