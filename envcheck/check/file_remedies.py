@@ -13,11 +13,13 @@ from envcheck.check.environment import Environment, Place, name_of_line, read_li
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
 from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
-from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
-from envcheck.model.fixes.environment import ChangeVariable
-from envcheck.model.fixes.hardware import UnsetVisibleDevices
-from envcheck.model.fixes.packages import RestoreRequirements
-from envcheck.model.fixes.paths import RemoveFromLibraryPath
+from envcheck.model.fixes import (
+    ChangeVariable,
+    InstallCudaLibraries,
+    RemoveFromLibraryPath,
+    RestoreRequirements,
+    UnsetVisibleDevices,
+)
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import Build, installed_builds, supports_python
 from envcheck.rules.described_machine import Description, with_hardware

@@ -29,7 +29,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries
+from envcheck.model.fixes import InstallCudaLibraries
 from envcheck.model.versions import read_requirement
 from envcheck.plan.build import another_python, choose_all, is_possible, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT

@@ -40,43 +40,47 @@ from envcheck.host.known_variables import load_known_variables
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import Advise, Fix, FrameworkRelease, major, numbers
-from envcheck.model.fixes.compilers import UseOtherCompiler
-from envcheck.model.fixes.cuda_wheels import (
-    InstallCudaLibraries,
-    ReplaceCudaWheels,
-    UseFreshEnvironment,
-)
-from envcheck.model.fixes.driver import (
-    InstallDriver,
-    InstallKernelModule,
-    InstallMissingDriver,
-    MatchDriverParts,
-    PassGpusToContainer,
-    ReleaseFromVirtualMachine,
-    ReplaceNouveau,
-    SignModule,
-    StartFabricManager,
-)
-from envcheck.model.fixes.environment import ChangeVariable
-from envcheck.model.fixes.extensions import InstallProjectsBuild, MatchInstalledFramework
-from envcheck.model.fixes.frameworks import (
-    InstallCudaBuild,
-    InstallFramework,
-    InstallReplacement,
-    UseOtherPlatform,
-)
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
+    BuildWithToolkit,
+    ChangeVariable,
+    ChooseToolkit,
     CompileForGpu,
     FollowXid,
+    InstallCudaBuild,
+    InstallCudaLibraries,
+    InstallCudnn,
+    InstallDriver,
+    InstallFramework,
+    InstallKernelModule,
+    InstallMissingDriver,
+    InstallProjectsBuild,
+    InstallReplacement,
+    InstallRequiredRelease,
+    InstallRequirements,
+    InstallSystemLibrary,
+    InstallTensorrt,
+    InstallToolkit,
+    MatchDriverParts,
+    MatchInstalledFramework,
+    PassGpusToContainer,
+    ReleaseFromVirtualMachine,
+    RemoveFromLibraryPath,
+    ReplaceCudaWheels,
+    ReplaceNouveau,
+    RestoreKeras2,
+    SignModule,
+    StartFabricManager,
     UnsetVisibleDevices,
     UseBuildForGpu,
+    UseFreshEnvironment,
+    UseInstalledToolkit,
+    UseNewerGlibc,
+    UseNewerPtxas,
+    UseOtherCompiler,
+    UseOtherPlatform,
     UseOtherProcessor,
+    UseOtherPython,
 )
-from envcheck.model.fixes.interpreter import UseNewerGlibc, UseOtherPython
-from envcheck.model.fixes.libraries import InstallCudnn, InstallSystemLibrary, InstallTensorrt
-from envcheck.model.fixes.packages import InstallRequiredRelease, InstallRequirements, RestoreKeras2
-from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath, UseInstalledToolkit
-from envcheck.model.fixes.toolkit import ChooseToolkit, InstallToolkit, UseNewerPtxas
 from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_digits, find_requirement, name_of
 from envcheck.remedies.system import system_packages

@@ -73,7 +73,7 @@ from envcheck.model import (
     list_fields,
     replace,
 )
-from envcheck.model.fixes.packages import InstallTogether
+from envcheck.model.fixes import InstallTogether
 from envcheck.model.quoting import quote
 from envcheck.model.versions import name_of
 from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix

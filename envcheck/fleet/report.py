@@ -42,7 +42,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.fixes.hardware import FindLostGpu
+from envcheck.model.fixes import FindLostGpu
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate

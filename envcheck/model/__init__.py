@@ -46,6 +46,8 @@ from envcheck.model.answers import (
     UNSETTLED,
     WAITING_FOR_RESTART,
     WARNING,
+    About,
+    Advise,
     Alternative,
     Change,
     Citation,
@@ -53,6 +55,8 @@ from envcheck.model.answers import (
     Environment,
     Evidence,
     Finding,
+    Fix,
+    FollowRow,
     Judged,
     Outcome,
     Plan,
@@ -64,7 +68,6 @@ from envcheck.model.answers import (
     SystemChange,
 )
 from envcheck.model.codec import CodecError, decode, encode
-from envcheck.model.fixes import About, Advise, Fix, FollowRow
 from envcheck.model.machine import (
     AT_RUN,
     FAILED,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Mapping, Optional, Tuple
 
 from envcheck.model.actions import Action, Step
-from envcheck.model.fixes import NOBODY, About, Fix
 from envcheck.model.machine import OtherEnvironment, Source
 from envcheck.model.records import dataclass, field
 
@@ -53,6 +52,42 @@ class Remedy:
     summary: str
     actions: Tuple[Action, ...] = ()
     alternatives: Tuple[Alternative, ...] = ()  # to do instead: never a next step
+
+
+class Fix:
+    """The base of the records of `envcheck.model.fixes`: what must change."""
+
+    subject = ""  # the module of `envcheck.remedies` that writes it
+
+
+@dataclass
+class Advise(Fix):
+    """Say one sentence: no command does it."""
+
+    sentence: str
+
+
+@dataclass
+class FollowRow(Fix):
+    """Do what data/advice/remedies.json says of the finding.
+
+    In its row of that name, or in the one for all.
+    """
+
+    row: str = ""
+    values: Tuple[Tuple[str, str], ...] = ()  # for the {names} of the row
+
+
+@dataclass
+class About:
+    """Name what a finding is about."""
+
+    framework: str = ""  # tensorflow, torch, jax ...
+    distribution: str = ""
+    names: Tuple[str, ...] = ()  # of further distributions
+
+
+NOBODY = About()
 
 
 @dataclass

@@ -30,7 +30,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.libraries import BoundCudnn
+from envcheck.model.fixes import BoundCudnn
 from envcheck.model.versions import can_be_met, clauses, name_of, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request

@@ -22,11 +22,11 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
-from envcheck.model.fixes.driver import InstallDriver
+from envcheck.model.fixes import InstallDriver
 from envcheck.plan.requests import DRIVER, ENGINES
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
-from envcheck.remedies.driver_install import DRIVER_RELEASE, install_driver, is_from_elsewhere
+from envcheck.remedies.driver_install import DRIVER_RELEASE, bring_driver, is_from_elsewhere
 from envcheck.remedies.situation import UBUNTU, Situation
 from envcheck.rules import Context
 from envcheck.rules.gpus import cuda_starts
@@ -75,7 +75,7 @@ def plan_driver(asked: DriverRequest, context: Context) -> Plan:
             if isinstance(release, Unknown):
                 why = f"Whether a driver runs is not known: {release.detail}."
                 return _refuse(situation, "release-unknown", why)
-            return _refuse(situation, "driver-missing", install_driver(situation).summary)
+            return _refuse(situation, "driver-missing", bring_driver(situation).summary)
         words = f"NVIDIA driver {release.value or ''}".rstrip() + " serves this machine."
         remedy = Remedy(words)
     elif is_from_elsewhere(situation) or not remedy.actions:
@@ -140,7 +140,7 @@ def _find_remedy(situation: Situation) -> tuple[Remedy | None, tuple[str, ...]]:
             return write_fix(finding.cure, situation), (finding.id,)
     release = context.driver.release.value
     if release and situation.floor and numbers(release) < numbers(situation.floor):
-        return install_driver(situation, situation.floor), ("driver-too-old",)
+        return bring_driver(situation, situation.floor), ("driver-too-old",)
     return None, ()
 
 

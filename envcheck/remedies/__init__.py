@@ -2,16 +2,17 @@
 
 It writes the fix of a finding for the place where it is typed.
 
-A record of `envcheck.model.fixes` is written by the function that is registered for its kind, or by
-the rows of data/advice/remedies.json that have its name. Other rows there say what to do about
-messages of logs, and about findings of which nothing more is known.
+A record of `envcheck.model.fixes` is written by the function of its name (`UpdatePip`:
+`update_pip`), or by the rows of data/advice/remedies.json that have its name. Other rows there say
+what to do about messages of logs, and about findings of which nothing more is known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from envcheck.matrix.companions import SourceInstall
 from envcheck.model import Advise, Finding, Fix, FollowRow, Remedy, replace
@@ -21,26 +22,10 @@ from envcheck.rules.context import Context
 if TYPE_CHECKING:
     from envcheck.remedies.rows import RowValues
 
-_WRITERS: dict[type[Fix], Callable[[Situation, Any], Remedy | None]] = {}
-W = TypeVar("W", bound="Callable[..., Remedy | None]")
 # What a release names goes before what a message says.
 _RELEASE_FIRST = frozenset(
     {"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"}
 )
-
-
-def writes(*kinds: type[Fix]) -> Callable[[W], W]:
-    """Register the function that writes out some kinds of fixes.
-
-    It stands in the module named as that of the records: `remedies/driver.py` writes
-    `model/fixes/driver.py`.
-    """
-
-    def register(write: W) -> W:
-        _WRITERS.update(dict.fromkeys(kinds, write))
-        return write
-
-    return register
 
 
 def write_fix(fix: Fix, situation: Situation) -> Remedy | None:
@@ -54,15 +39,13 @@ def write_fix(fix: Fix, situation: Situation) -> Remedy | None:
 
 
 def find_writer(kind: type[Fix]) -> Callable[[Situation, Any], Remedy | None]:
-    """Return the function that writes out a kind of fixes; only its module is loaded.
+    """Return the function of a record's name in the module of its subject; only that is loaded.
 
     A kind whose remedy depends on its fields alone has rows instead.
     """
-    if kind not in _WRITERS:
-        _load(kind.__module__.rpartition(".")[2])
-    if kind not in _WRITERS:
-        _WRITERS[kind] = _load("rows").write_row
-    return _WRITERS[kind]
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+    writer = getattr(_load(kind.subject), name, None)
+    return writer or _load("rows").write_row
 
 
 def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None:

@@ -33,7 +33,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.driver import (
+from envcheck.model.fixes import (
     BuildDriver,
     CreateDeviceNode,
     InstallDriver,
@@ -49,15 +49,14 @@ from envcheck.model.fixes.driver import (
     SignModule,
     StartFabricManager,
 )
-from envcheck.remedies import writes
 from envcheck.remedies.driver_install import (
     DRIVER_RELEASE,
     blocks_nouveau,
+    bring_driver,
     build_reboot,
     enroll_key,
     enroll_key_of,
     find_system,
-    install_driver,
     install_headers,
     is_from_elsewhere,
 )
@@ -85,11 +84,10 @@ _MOK = "the firmware's key list (MOK)"
 _UBUNTU_KEY = "/var/lib/shim-signed/mok/MOK.der"
 
 
-@writes(InstallDriver)
-def install_newer_driver(situation: Situation, fix: InstallDriver) -> Remedy:
+def install_driver(situation: Situation, fix: InstallDriver) -> Remedy:
     """Install the driver that the CUDA needs, or name what runs on the one that is there."""
     floor = fix.floor if fix.exact else lowest_driver(situation.context, fix.floor)
-    driver = install_driver(situation, floor, exact=fix.exact)
+    driver = bring_driver(situation, floor, exact=fix.exact)
     unknown = isinstance(situation.facts.driver.release, Unknown) and situation.family != JETSON
     checks = []
     if unknown:
@@ -127,7 +125,6 @@ def _keep_driver(situation: Situation, fix: InstallDriver) -> tuple[Alternative,
     return ()
 
 
-@writes(InstallMissingDriver)
 def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Remedy:
     """Install the driver; where no GPU was seen, look for one first."""
     driver = _install_for_builds(situation)
@@ -141,13 +138,12 @@ def _install_for_builds(situation: Situation) -> Remedy:
     """Install a driver that runs what is installed or asked for, if the card has such a driver."""
     if situation.builds:
         floor = lowest_driver(situation.context, "")
-        driver = install_driver(situation, floor)
+        driver = bring_driver(situation, floor)
         if driver.actions or is_from_elsewhere(situation):
             return driver
-    return install_driver(situation)
+    return bring_driver(situation)
 
 
-@writes(BuildDriver)
 def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
     """Build the kernel module with the headers of the running kernel."""
     steps = (
@@ -158,17 +154,15 @@ def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
     return Remedy("Build the driver's module for the running kernel, then load it.", steps)
 
 
-@writes(InstallKernelModule)
-def install_other_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
+def install_kernel_module(situation: Situation, fix: InstallKernelModule) -> Remedy:
     """Install the driver with the kernel modules of a kind: open, proprietary."""
     branch = major(situation.facts.driver.release.value)
-    same_branch = install_driver(situation, branch, exact=True, kind=fix.kind)
+    same_branch = bring_driver(situation, branch, exact=True, kind=fix.kind)
     if branch and same_branch.actions:
         return same_branch
-    return install_driver(situation, kind=fix.kind)
+    return bring_driver(situation, kind=fix.kind)
 
 
-@writes(ReplaceNouveau)
 def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     """Install the driver and keep nouveau from loading."""
     driver = _install_for_builds(situation)
@@ -204,7 +198,6 @@ def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     )
 
 
-@writes(SignModule)
 def sign_module(situation: Situation, _: SignModule) -> Remedy:
     """Make Secure Boot accept the driver's module."""
     system = find_system(situation)
@@ -231,7 +224,6 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
     )
 
 
-@writes(MatchDriverParts)
 def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
     """Bring the kernel module and the user-space libraries to one release."""
     if situation.in_container:
@@ -261,7 +253,7 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
 
 def _install_driver_of_module(situation: Situation, branch: str, reload: Alternative) -> Remedy:
     """Bring the libraries to the release of a kernel module that is newer than they are."""
-    driver = install_driver(situation, branch, exact=True)
+    driver = bring_driver(situation, branch, exact=True)
     summary = (
         "Install the driver's packages of one branch,"
         f" {branch} as its module: the libraries are older."
@@ -277,10 +269,9 @@ _TWO_RELEASES = Show(
 )
 
 
-@writes(RemoveForwardCompatibility)
 def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompatibility) -> Remedy:
     """Take the cuda-compat library off the loader's path."""
-    newer = install_driver(situation)
+    newer = bring_driver(situation)
     steps = situation.leave_out("LD_LIBRARY_PATH", fix.folder)
     ways = (
         Alternative(
@@ -294,7 +285,6 @@ def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompati
     )
 
 
-@writes(InstallLibcuda)
 def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     """Install the user-space libraries of the running driver's release."""
     release = situation.facts.driver.release.value or ""
@@ -307,7 +297,6 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     return Remedy(summary, (install_packages(situation, APT, named, "the driver's CUDA library"),))
 
 
-@writes(CreateDeviceNode)
 def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
     """Create a device node, and pass it through to a container."""
     if situation.in_container:
@@ -330,7 +319,6 @@ def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
 _FABRIC_RENAMED = 580  # the first branch whose package has no number in its name
 
 
-@writes(StartFabricManager)
 def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remedy:
     """Install and start the fabric manager in the driver's release."""
     release = situation.facts.driver.release.value or fix.driver
@@ -367,7 +355,6 @@ _DRIVER_RELEASE = Show(
 )
 
 
-@writes(RemoveDriverFromWsl)
 def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Remedy:
     """Remove the Linux driver that hides the one of Windows."""
     names = tuple(name for name in fix.packages if re.fullmatch(r"[a-z0-9.+-]+", name))
@@ -379,11 +366,10 @@ def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Re
     )
 
 
-@writes(InstallWindowsDriver)
 def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Remedy:
     """Install the driver in Windows, which passes it to WSL."""
     if situation.family == WSL:
-        return install_driver(situation)
+        return bring_driver(situation)
     return Remedy("Install NVIDIA's driver in Windows.")
 
 
@@ -425,7 +411,6 @@ VISIBLE = (
 )
 
 
-@writes(PassGpusToContainer)
 def pass_gpus_to_container(situation: Situation, fix: PassGpusToContainer) -> Remedy:
     """Pass the GPUs through to this kind of container."""
     if fix.lacks_library and situation.facts.host.container.value == "kubernetes":

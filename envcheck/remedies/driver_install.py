@@ -158,7 +158,7 @@ def _find_origin(situation: Situation) -> str:
     return situation.family
 
 
-def install_driver(
+def bring_driver(
     situation: Situation, floor: str = "", *, exact: bool = False, kind: str = ""
 ) -> Remedy:
     """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch.

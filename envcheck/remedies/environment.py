@@ -1,6 +1,6 @@
-"""What to do about an environment's files.
+"""What to do about an environment.
 
-What an installation left, and what comes in from outside.
+Its files, what comes in from outside, the Python that runs, its pip, and the libraries below it.
 """
 
 from __future__ import annotations
@@ -8,30 +8,43 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
+    WINGET,
+    Action,
+    CreateEnvironment,
+    InstallPackages,
+    InstallSystemPackages,
     RenameFile,
     RunEnvcheck,
     SetVariables,
+    Show,
     UnsetVariable,
+    UpgradePip,
+    is_requirement,
 )
 from envcheck.matrix.package_index import index_url
-from envcheck.model import Alternative, Remedy
-from envcheck.model.fixes.environment import (
+from envcheck.model import LINUX, PIP, USER, UV, Alternative, Remedy
+from envcheck.model.fixes import (
     ChangeVariable,
     InstallOverRemains,
+    InstallPython,
     LeaveOutFolders,
+    LeaveOutOldLibrary,
     ReinstallFiles,
     RenameShadow,
+    RestorePython,
     SettleInstallation,
+    UpdatePip,
+    UseNewerGlibc,
+    UseOtherPython,
 )
 from envcheck.model.versions import name_of
-from envcheck.remedies import writes
-from envcheck.remedies.situation import PLAIN_FILE, Situation, find_setting
+from envcheck.remedies.rows import remedy_table
+from envcheck.remedies.situation import PLAIN_FILE, PROGRAM_SHELL, Situation, find_setting
+from envcheck.remedies.system import system_packages
 
 _NAMED = 3  # requirements in a sentence
-_PROGRAM_SHELL = "in the program's shell"
 
 
-@writes(SettleInstallation)
 def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
     """Finish it by its journal.
 
@@ -48,7 +61,6 @@ def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
     return Remedy("Let envcheck settle the installation.", (settle,))
 
 
-@writes(ReinstallFiles)
 def reinstall_files(situation: Situation, fix: ReinstallFiles) -> Remedy:
     """Reinstall the distributions alone: what they require is not damaged."""
     names = ", ".join(fix.requirements[:_NAMED]) + (" …" if len(fix.requirements) > _NAMED else "")
@@ -58,7 +70,6 @@ def reinstall_files(situation: Situation, fix: ReinstallFiles) -> Remedy:
     return Remedy(f"Reinstall {names}: the same releases, without their dependencies.", steps)
 
 
-@writes(InstallOverRemains)
 def install_over_remains(situation: Situation, fix: InstallOverRemains) -> Remedy:
     """Install it from the index that its label names."""
     public, _, label = fix.requirement.partition("+")
@@ -66,7 +77,6 @@ def install_over_remains(situation: Situation, fix: InstallOverRemains) -> Remed
     return Remedy(f"Install {fix.requirement}, over what is left of it.", steps)
 
 
-@writes(LeaveOutFolders)
 def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
     """Set PYTHONPATH without them, or unset it where it names them in another way."""
     folders = " and ".join(filter(None, fix.folders)) or "the other copy"
@@ -78,25 +88,23 @@ def leave_out_folders(situation: Situation, fix: LeaveOutFolders) -> Remedy:
             summary = f"Keep Python from running {fix.file} when it starts."
         return Remedy(summary, (off,) if is_plain else ())
     steps = situation.leave_out("PYTHONPATH", *fix.folders) or (
-        UnsetVariable("PYTHONPATH", _PROGRAM_SHELL),
+        UnsetVariable("PYTHONPATH", PROGRAM_SHELL),
     )
     return Remedy(f"Keep {folders} out: remove it from PYTHONPATH.", steps)
 
 
-@writes(ChangeVariable)
 def change_variable(situation: Situation, fix: ChangeVariable) -> Remedy:
     """Unset it in the program's shell, and show where it is set; set one that is not."""
     other = Alternative(f"Set it to a value that is understood: {fix.grammar}.")
     if fix.value:
-        setting = SetVariables(((fix.name, fix.value),), _PROGRAM_SHELL)
+        setting = SetVariables(((fix.name, fix.value),), PROGRAM_SHELL)
         other = Alternative(f"Set it to {fix.value}.", (setting,))
         if fix.name not in situation.context.environment:
             return Remedy(f"Set {fix.name} to {fix.value}.", (setting,))
-    steps = (UnsetVariable(fix.name, _PROGRAM_SHELL), find_setting(fix.name))
+    steps = (UnsetVariable(fix.name, PROGRAM_SHELL), find_setting(fix.name))
     return Remedy(f"Unset {fix.name}.", steps, (other,) if fix.value or fix.grammar else ())
 
 
-@writes(RenameShadow)
 def rename_shadow(situation: Situation, fix: RenameShadow) -> Remedy:
     """Take its folder off PYTHONPATH where that names it, else rename the file."""
     path = fix.path
@@ -112,3 +120,107 @@ def rename_shadow(situation: Situation, fix: RenameShadow) -> Remedy:
             f"Remove {path[:cut]} from PYTHONPATH.", steps, (Alternative(summary, rename),)
         )
     return Remedy(summary, rename)
+
+
+# The Python that runs, its pip, and the C and C++ libraries below it.
+
+_LDD = Show(("ldd", "--version"), "shows the installed glibc", systems=(LINUX,))
+
+
+def use_other_python(situation: Situation, fix: UseOtherPython) -> Remedy:
+    """Make an environment with the usual Python among those that serve, and install the release."""
+    minors, usual = fix.pythons, system_packages().python.usual
+    versions = minors[0] if len(minors) == 1 else f"{minors[0]} to {minors[-1]}"
+    if fix.or_newer:
+        versions = f"{minors[0]} or newer"
+    reason = f"{fix.requirement or 'The release'} has wheels for Python {versions}"
+    if fix.by_package:
+        reason = f"The package requires Python {versions}"
+    new = situation.new_environment(usual if usual in minors else minors[-1])
+    install = _install_into_new(situation, new, fix.requirement)
+    code = "import struct, sys; print(sys.version, 8 * struct.calcsize('P'))"
+    ask = situation.run_python(code, "shows the Python; the last number must be 64")
+    check = () if situation.facts.python.version.value is not None else (ask,)
+    alternatives: tuple[Alternative, ...] = ()
+    if fix.other_release:
+        text = f"Request {fix.other_release}, which has a wheel for this Python."
+        alternatives = (Alternative(text),)
+    summary = f"{reason} (64-bit): create an environment with one."
+    return Remedy(summary, (*check, *new, *install), alternatives)
+
+
+def _install_into_new(
+    situation: Situation, new: tuple[Action, ...], requirement: str
+) -> tuple[Action, ...]:
+    environment = new[0] if new else None
+    if not isinstance(environment, CreateEnvironment) or not environment.folder:
+        return ()
+    if not is_requirement(requirement):
+        return ()
+    index = index_url(name_of(requirement), requirement.partition("+")[2])
+    return (InstallPackages((requirement,), environment.interpreter(situation.os), index=index),)
+
+
+# 64 bits, as uv names them
+_BUILDS = {"darwin": "-macos-aarch64-none", "linux": "-linux-{cpu}-gnu"}
+
+
+def install_python(situation: Situation, fix: InstallPython) -> Remedy:
+    """Make an environment with the build of Python that uv, or on Windows winget, downloads."""
+    minor = system_packages().python.usual
+    what = "a 64-bit Python"
+    if fix.architecture:
+        what = f"a Python for {fix.architecture}"
+    if fix.lacks:
+        what = f"a Python that has {' and '.join(fix.lacks)}"
+    summary = f"Install {what}, and recreate the environment with it."
+    if situation.os == "windows":
+        install = InstallSystemPackages(WINGET, (f"Python.Python.{minor}",), scope=USER)
+        return Remedy(summary, (install, CreateEnvironment(f".venv-{minor}", PIP, minor)))
+    is_arm = situation.facts.host.architecture.value in ("aarch64", "arm64")
+    build = _BUILDS.get(situation.os, "").format(cpu="aarch64" if is_arm else "x86_64")
+    create = CreateEnvironment(f".venv-{minor}", UV, minor, (f"cpython-{minor}{build}",))
+    return Remedy(summary, (create,))
+
+
+def restore_python(_: Situation, fix: RestorePython) -> Remedy:
+    """Name the two ways out; a new environment would not have the packages."""
+    return Remedy(
+        f"Link Python {fix.minor} into {fix.folder} again, as `python{fix.minor} -m venv` of that"
+        " folder does; its packages stay. Or install the packages for the new Python."
+    )
+
+
+def update_pip(situation: Situation, fix: UpdatePip) -> Remedy:
+    """Update pip, then install what it did not find."""
+    update = UpgradePip(situation.python)
+    summary = "Upgrade pip, then install again."
+    return Remedy(summary, (update, *situation.install(fix.requirement)))
+
+
+def use_newer_glibc(situation: Situation, fix: UseNewerGlibc) -> Remedy:
+    """Name the oldest system that has the C library."""
+    system = ""
+    for line, names in remedy_table().systems_of_glibc.items():
+        if _parse_minor(fix.version) and _parse_minor(line) >= _parse_minor(fix.version):
+            system = f" (the oldest: {names})"
+            break
+    check = () if situation.facts.host.libc_version.value is not None else (_LDD,)
+    return Remedy(
+        f"Use a system or image with glibc {fix.version} or newer{system}, or a release for an"
+        " older one. Never replace the system's glibc.",
+        check,
+    )
+
+
+def _parse_minor(version: str) -> tuple[int, ...]:
+    if re.fullmatch(r"\d+\.\d+", version):
+        return tuple(map(int, version.split(".")))
+    return ()
+
+
+def leave_out_old_library(situation: Situation, fix: LeaveOutOldLibrary) -> Remedy:
+    """Set the variable without the folder, or unset it where it names the folder in another way."""
+    summary = f"Remove {fix.folder} from LD_LIBRARY_PATH: its {fix.library} is too old."
+    unset = UnsetVariable("LD_LIBRARY_PATH", PROGRAM_SHELL)
+    return Remedy(summary, situation.leave_out("LD_LIBRARY_PATH", fix.folder) or (unset,))

@@ -31,26 +31,25 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.compilers import UseOtherCompiler
-from envcheck.model.fixes.extensions import (
+from envcheck.model.fixes import (
+    InstallDependant,
     InstallProjectsBuild,
     MatchCudaOfPackage,
     MatchInstalledFramework,
     RebuildExtension,
     ReplaceLabelledBuild,
+    UseOtherCompiler,
 )
-from envcheck.model.fixes.packages import InstallDependant
 from envcheck.model.versions import matches, public_version, within
-from envcheck.remedies import writes
-from envcheck.remedies.compilers import use_other_compiler
 from envcheck.remedies.packages import install_dependant
-from envcheck.remedies.paths import is_plain_path
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import (
     install_anywhere,
 )
 from envcheck.remedies.toolkit import (
     install_build_toolkit,
+    is_plain_path,
+    use_other_compiler,
 )
 from envcheck.rules.builds import is_conda_build, is_free_threaded
 from envcheck.rules.compilers import toolkits_with_nvcc
@@ -298,7 +297,6 @@ def _describe_build(context: Context, pin: str, build: SourceBuild) -> tuple[str
     return (text,)
 
 
-@writes(RebuildExtension)
 def rebuild_extension(situation: Situation, fix: RebuildExtension) -> Remedy | None:
     """Install an extension's build for the installed framework, or build it."""
     return (
@@ -308,14 +306,12 @@ def rebuild_extension(situation: Situation, fix: RebuildExtension) -> Remedy | N
     )
 
 
-@writes(ReplaceLabelledBuild)
 def replace_labelled_build(situation: Situation, fix: ReplaceLabelledBuild) -> Remedy | None:
     """Install what its project built; else name the build."""
     found = install_projects_build(situation, InstallProjectsBuild(fix.name))
     return found or Remedy(f"Install the {fix.name} build for {fix.framework}.")
 
 
-@writes(MatchInstalledFramework)
 def match_installed_framework(situation: Situation, fix: MatchInstalledFramework) -> Remedy | None:
     """Install what its project built, else the release that was made for the framework's."""
     found = install_projects_build(situation, InstallProjectsBuild(fix.name))
@@ -344,7 +340,6 @@ def _rebuild(situation: Situation, name: str) -> Remedy:
     )
 
 
-@writes(InstallProjectsBuild)
 def install_projects_build(situation: Situation, fix: InstallProjectsBuild) -> Remedy | None:
     """Install the file that its project built for the framework that is there.
 
@@ -425,7 +420,6 @@ def _install_fitting_pair(situation: Situation, name: str) -> Remedy | None:
     return Remedy(f"Install {' and '.join(pair)}, which go together.", situation.install(*pair))
 
 
-@writes(MatchCudaOfPackage)
 def match_cuda_of_package(situation: Situation, fix: MatchCudaOfPackage) -> Remedy | None:
     """Install the framework for the companion's CUDA, or the companion for its own."""
     found = install_projects_build(situation, InstallProjectsBuild(fix.name))

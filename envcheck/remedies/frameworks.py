@@ -8,7 +8,7 @@ from envcheck.actions import Action, RunCommand, RunEnvcheck
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
-from envcheck.model.fixes.frameworks import (
+from envcheck.model.fixes import (
     ChooseFramework,
     InstallCudaBuild,
     InstallFramework,
@@ -18,7 +18,6 @@ from envcheck.model.fixes.frameworks import (
     UseOtherPlatform,
 )
 from envcheck.model.versions import name_of
-from envcheck.remedies import writes
 from envcheck.remedies.situation import (
     JETSON,
     Situation,
@@ -68,7 +67,6 @@ def _pin(wanted: WantedRelease, build: Build) -> str:
     )
 
 
-@writes(ChooseFramework)
 def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:
     """Install the framework that installed packages require, else the one that most start with.
 
@@ -102,7 +100,6 @@ def _list_required(context: Context) -> Iterator[str]:
         yield from filter(None, (framework_of(name_of(text)) for text in plain))
 
 
-@writes(InstallFramework)
 def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | None:
     """Install its build for this machine, and show which Python runs."""
     name = fix.framework
@@ -116,13 +113,11 @@ def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | N
     return Remedy(summary, (show_python, *steps))
 
 
-@writes(InstallReplacement)
 def install_replacement(situation: Situation, fix: InstallReplacement) -> Remedy:
     """Install it instead."""
     return Remedy(f"Install {fix.requirement} instead.", situation.install(fix.requirement))
 
 
-@writes(UseOtherPlatform)
 def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | None:
     """Name the nearest platform with GPU wheels; None where the system is not known."""
     if situation.family == JETSON:
@@ -167,7 +162,6 @@ def _install_wsl(framework: str) -> RunCommand:
     )  # fmt: skip
 
 
-@writes(InstallCudaBuild)
 def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | None:
     """Install it through conda where conda chose the build, else what fits."""
     name = fix.framework
@@ -260,14 +254,12 @@ def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
     )
 
 
-@writes(KeepOneDistribution)
 def keep_one_distribution(situation: Situation, fix: KeepOneDistribution) -> Remedy:
     """Remove them all, since each overwrote files of the others, then install one."""
     steps = (*situation.uninstall(*fix.names), *situation.install(fix.kept))
     return Remedy(f"Remove them all, then install only {fix.kept}.", steps)
 
 
-@writes(RenewMatrix)
 def renew_matrix(situation: Situation, fix: RenewMatrix) -> Remedy:
     """Renew it from where it came from."""
     renewal = situation.matrix.renewal

@@ -26,7 +26,7 @@ from envcheck.model import (
     at_least_minor,
     major,
 )
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
     CompileForGpu,
     FollowXid,
     RequestGpusFromRuntime,
@@ -35,10 +35,10 @@ from envcheck.model.fixes.hardware import (
     UseBuildForGpu,
     UseOtherProcessor,
 )
-from envcheck.remedies import write_fix, writes
+from envcheck.remedies import write_fix
 from envcheck.remedies.driver import VISIBLE, start_container_with_gpus
 from envcheck.remedies.driver_install import build_reboot
-from envcheck.remedies.situation import Situation
+from envcheck.remedies.situation import PROGRAM_SHELL, Situation
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import (
@@ -72,7 +72,6 @@ _OTHER_INSTRUCTION = (
 # A GPU and the code that was built for it.
 
 
-@writes(UseBuildForGpu)
 def use_build_for_gpu(situation: Situation, fix: UseBuildForGpu) -> Remedy | None:
     """Install the first release or build that knows the GPU, or the last that serves it."""
     if situation.matrix.companion_of(fix.distribution):
@@ -138,7 +137,6 @@ def _replace_package(situation: Situation, name: str, capability: str) -> Remedy
     return Remedy(summary, situation.install(f"{name}=={row.version}"))
 
 
-@writes(CompileForGpu)
 def compile_for_gpu(situation: Situation, fix: CompileForGpu) -> Remedy | None:
     """Build CUDA code with a toolkit that knows the GPU, or for other GPUs alone."""
     row = situation.matrix.architecture(fix.capability)
@@ -299,7 +297,6 @@ _XID_STEPS = {
 }
 
 
-@writes(FollowXid)
 def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     """Do what NVIDIA's catalogue says about the codes of a log; None where it has none of them."""
     table = load_data("nvidia/xid", XidTable)
@@ -350,7 +347,6 @@ def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
     )
 
 
-@writes(UseOtherProcessor)
 def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy | None:
     """Use a processor with AVX, or the last release that needs none."""
     if not fix.is_stated and _needs_no_avx(situation):
@@ -401,13 +397,11 @@ def _find_last_without(
 # What is busy, split, hidden or limited.
 
 
-@writes(RequestGpusFromRuntime)
 def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -> Remedy:
     """Start the container with NVIDIA_VISIBLE_DEVICES set."""
     return start_container_with_gpus(situation, VISIBLE)
 
 
-@writes(UnsetVisibleDevices)
 def unset_visible_devices(situation: Situation, fix: UnsetVisibleDevices) -> Remedy:
     """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist; of a scheduler, ask for a GPU."""
     if fix.by_scheduler:
@@ -425,7 +419,7 @@ def unset_visible_devices(situation: Situation, fix: UnsetVisibleDevices) -> Rem
     if last < 0:
         show = Show(("nvidia-smi", "-L"), "lists the GPUs", systems=(LINUX, WINDOWS))
         other = Alternative("Select an existing GPU.", (show,))
-    unset = UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell")
+    unset = UnsetVariable("CUDA_VISIBLE_DEVICES", PROGRAM_SHELL)
     value = situation.context.environment.get("CUDA_VISIBLE_DEVICES", "")
     shown = f", which is '{value}'" if re.fullmatch(r"-?[\w,-]+", value) else ""
     return Remedy(

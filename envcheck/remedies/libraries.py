@@ -1,12 +1,23 @@
-"""What to do about what frameworks load beside the toolkit.
+"""What to do about the libraries that frameworks load.
 
-CuDNN, TensorRT, and libraries of the system.
+The CUDA wheels, cuDNN, TensorRT, and libraries of the system.
 """
 
 from __future__ import annotations
 
-from envcheck.actions import APT, InstallSystemPackages, SetVariables, Show
-from envcheck.frameworks import identities
+import posixpath
+import re
+
+from envcheck.actions import (
+    APT,
+    CreateEnvironment,
+    InstallPackages,
+    InstallSystemPackages,
+    LinkFile,
+    SetVariables,
+    Show,
+)
+from envcheck.frameworks import identities, identity
 from envcheck.model import (
     ENVIRONMENT,
     USER,
@@ -16,19 +27,30 @@ from envcheck.model import (
     Remedy,
     major_minor,
     numbers,
+    replace,
 )
-from envcheck.model.fixes.libraries import (
+from envcheck.model.fixes import (
     BoundCudnn,
+    ExposeCudaWheels,
+    InstallCudaLibraries,
     InstallCudnn,
     InstallOlderCudnn,
     InstallSystemLibrary,
     InstallTensorrt,
+    ReplaceCudaWheels,
+    StartActivated,
+    UseFreshEnvironment,
 )
-from envcheck.remedies import writes
-from envcheck.remedies.paths import PROGRAM_SHELL
-from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
+from envcheck.remedies.frameworks import install_build_of_log
+from envcheck.remedies.situation import (
+    DEBIAN,
+    PLAIN_FILE,
+    UBUNTU,
+    Situation,
+    install_conda_packages,
+)
 from envcheck.remedies.system import CudnnPackage, install_anywhere, system_packages
-from envcheck.remedies.toolkit import activate_conda_libraries, list_matching_builds
+from envcheck.remedies.toolkit import PROGRAM_SHELL, activate_conda_libraries, list_matching_builds
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.gpu_releases import gpu_rows
 
@@ -38,8 +60,7 @@ _ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 # cuDNN.
 
 
-@writes(InstallCudnn)
-def install_matching_cudnn(situation: Situation, fix: InstallCudnn) -> Remedy | None:
+def install_cudnn(situation: Situation, fix: InstallCudnn) -> Remedy | None:
     """Install the cuDNN that a build was made with, for its CUDA."""
     build = situation.build(fix.framework, fix.distribution)
     version = fix.version or (built_with(build) if build else None) or ""
@@ -225,7 +246,6 @@ def _install_with_apt(
     return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
 
 
-@writes(BoundCudnn)
 def bound_cudnn(situation: Situation, fix: BoundCudnn) -> Remedy | None:
     """Install a requested release with a cuDNN that still serves the GPUs."""
     framework = situation.framework(fix.framework)
@@ -239,7 +259,6 @@ def bound_cudnn(situation: Situation, fix: BoundCudnn) -> Remedy | None:
     )
 
 
-@writes(InstallOlderCudnn)
 def install_older_cudnn(situation: Situation, fix: InstallOlderCudnn) -> Remedy | None:
     """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
     build = situation.build(fix.framework, fix.distribution)
@@ -289,8 +308,7 @@ def _is_published(situation: Situation, wheel: str) -> bool:
 # TensorRT, and libraries of the system.
 
 
-@writes(InstallTensorrt)
-def install_matching_tensorrt(situation: Situation, fix: InstallTensorrt) -> Remedy | None:
+def install_tensorrt(situation: Situation, fix: InstallTensorrt) -> Remedy | None:
     """Install the TensorRT that a release was built with."""
     row = situation.release_row(fix.framework, fix.release)
     if row is None or not row.tensorrt or row.tensorrt == "none":
@@ -302,7 +320,6 @@ def install_matching_tensorrt(situation: Situation, fix: InstallTensorrt) -> Rem
     return Remedy(summary, situation.install(requirement))
 
 
-@writes(InstallSystemLibrary)
 def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> Remedy:
     """Say where a library comes from that no wheel of the framework brings."""
     if fix.library.startswith(("libav", "libsw")):
@@ -323,3 +340,89 @@ def _install_ffmpeg(situation: Situation) -> Remedy:
         "Install FFmpeg with its shared libraries, in a major version that the package supports."
     )
     return Remedy(summary, (*steps, show), (*elsewhere, conda))
+
+
+# The CUDA libraries that come as wheels into an environment.
+
+
+def install_cuda_libraries(situation: Situation, fix: InstallCudaLibraries) -> Remedy | None:
+    """Install them from the index of the framework's build.
+
+    Where none are named, a build that brings its own.
+    """
+    if not fix.requirements:
+        return _install_build_with_libraries(situation, fix.framework)
+    steps = situation.install(*fix.requirements, index=fix.index)
+    return Remedy(f"Install {' and '.join(fix.requirements)}; no CUDA Toolkit is needed.", steps)
+
+
+def _install_build_with_libraries(situation: Situation, name: str) -> Remedy | None:
+    steps = situation.install_gpu_build(name)
+    if identity(name).cuda.brings_libraries:
+        summary = f"Reinstall {name} with the nvidia-* wheels that it requires, without --no-deps."
+        return Remedy(summary, (*situation.uninstall(name), *steps))
+    extra = identity(name).plans.gpu_requirement
+    if not extra:
+        return None
+    windows = ""
+    if situation.os in ("", "windows"):
+        windows = " Windows has none: use WSL 2."
+    return Remedy(f"Install the framework with its CUDA libraries: {extra}.{windows}", steps)
+
+
+def start_activated(situation: Situation, _: StartActivated) -> Remedy:
+    """Activate it by hand."""
+    return Remedy("Activate the environment before you start a program.", situation.activate())
+
+
+def expose_cuda_wheels(situation: Situation, fix: ExposeCudaWheels) -> Remedy:
+    """Link the libraries where the framework looks, else add their folders to the path."""
+    alternatives: tuple[Alternative, ...] = ()
+    if fix.requirement:
+        summary = f"Install {fix.requirement}, which finds them."
+        alternatives = (Alternative(summary, situation.install(fix.requirement)),)
+    links = _link_libraries(situation, fix)
+    if links:
+        names = ", ".join(posixpath.basename(link.link) for link in links)
+        summary = f"Link {names} into {fix.reached}, where the framework looks."
+        return Remedy(summary, links, alternatives)
+    summary = "Add the wheels' folders to the loader's path when the environment is activated."
+    return Remedy(summary, situation.add_loader_folders(fix.folders), alternatives)
+
+
+def _link_libraries(situation: Situation, fix: ExposeCudaWheels) -> tuple[LinkFile, ...]:
+    """Link libraries by paths that hold wherever the environment lies."""
+    reached, paths = fix.reached, fix.links
+    if (
+        not reached
+        or situation.os != "linux"
+        or not all(re.fullmatch(PLAIN_FILE, path) for path in (reached, *paths))
+    ):
+        return ()
+    return tuple(
+        LinkFile(posixpath.relpath(path, reached), f"{reached}/{posixpath.basename(path)}")
+        for path in paths
+    )
+
+
+def replace_cuda_wheels(situation: Situation, fix: ReplaceCudaWheels) -> Remedy:
+    """Remove the wheels, and force the others to be written again."""
+    reinstalled = " and ".join(text.partition("==")[0] for text in fix.requirements)
+    steps = (*situation.uninstall(*fix.removed), *situation.install(*fix.requirements, force=True))
+    summary = (
+        f"Remove {', '.join(fix.removed)}, then reinstall"
+        f" {reinstalled}, whose files were overwritten."
+    )
+    return Remedy(summary, steps)
+
+
+def use_fresh_environment(situation: Situation, fix: UseFreshEnvironment) -> Remedy | None:
+    """Install the build of the log into a new environment; None where none is known for it."""
+    create = CreateEnvironment(".venv-new", starter=(situation.python,))
+    python = create.interpreter(situation.os)
+    steps = install_build_of_log(situation, fix.framework)
+    fresh = tuple(
+        replace(item, python=python) for item in steps if isinstance(item, InstallPackages)
+    )
+    summary = "Make a fresh environment with one framework, and install no nvidia-* wheels by hand."
+    return Remedy(summary, (create, *fresh)) if fresh else None

@@ -22,7 +22,7 @@ from envcheck.model import (
     major,
     major_minor,
 )
-from envcheck.model.fixes.packages import (
+from envcheck.model.fixes import (
     InstallDependant,
     InstallRequiredRelease,
     InstallRequirements,
@@ -32,14 +32,10 @@ from envcheck.model.fixes.packages import (
     RestoreRequirements,
 )
 from envcheck.model.versions import admits_others, can_be_met, matches, name_of
-from envcheck.remedies import writes
-from envcheck.remedies.situation import Situation
+from envcheck.remedies.situation import PROGRAM_SHELL, Situation
 from envcheck.rules.requirements import requirements_on
 
-_PROGRAM_SHELL = "in the program's shell"
 
-
-@writes(InstallRequirements)
 def install_requirements(situation: Situation, fix: InstallRequirements) -> Remedy:
     """Install them, in releases that the other installed packages admit, too."""
     rival, requirements = _fit_installed(situation, fix.requirements)
@@ -60,7 +56,6 @@ _ADD = {
 }
 
 
-@writes(InstallTogether)
 def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
     """Give them to the tool that spoke, in one command."""
     requirements = tuple(filter(is_requirement, fix.requirements))
@@ -78,7 +73,6 @@ def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
     return Remedy(f"Ask for {releases}: they fit each other. Nothing was installed.", steps)
 
 
-@writes(RestoreRequirements)
 def restore_requirements(situation: Situation, fix: RestoreRequirements) -> Remedy:
     """Install a distribution's requirements in releases that the others admit."""
     rival, requirements = _fit_installed(situation, (fix.owner, *fix.others))
@@ -92,7 +86,6 @@ def restore_requirements(situation: Situation, fix: RestoreRequirements) -> Reme
     return Remedy(summary, situation.install(*requirements))
 
 
-@writes(ReinstallParts)
 def reinstall_parts(situation: Situation, fix: ReinstallParts) -> Remedy:
     """Reinstall the framework, which pins its parts."""
     summary = f"Reinstall {fix.requirement}: pip then installs the matching parts."
@@ -129,7 +122,6 @@ def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
     return "", name + specifier
 
 
-@writes(InstallDependant)
 def install_dependant(situation: Situation, fix: InstallDependant) -> Remedy | None:
     """Install it from the index that the framework's build came from."""
     name, framework = fix.name, fix.framework
@@ -243,8 +235,7 @@ def _install_for_cuda_of(
     return Remedy(summary, (*steps, *(() if is_there else situation.install(other))))
 
 
-@writes(RestoreKeras2)
-def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
+def restore_keras2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
     """Install the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
     build = situation.build(fix.framework)
     row = build.release if build else None
@@ -256,14 +247,13 @@ def restore_keras_2(situation: Situation, fix: RestoreKeras2) -> Remedy | None:
     if not found:
         return None
     requirement = f"tf-keras=={found[0].version}"
-    switch = SetVariables((("TF_USE_LEGACY_KERAS", "1"),), _PROGRAM_SHELL)
+    switch = SetVariables((("TF_USE_LEGACY_KERAS", "1"),), PROGRAM_SHELL)
     summary = (
         f"Code for Keras 2 needs {requirement} with {identity(row.framework).title} {row.version}."
     )
     return Remedy(summary, (*situation.install(requirement), switch))
 
 
-@writes(InstallRequiredRelease)
 def install_required_release(situation: Situation, fix: InstallRequiredRelease) -> Remedy | None:
     """Install it within the bounds of the framework's release; None where that has no upper one."""
     build = situation.build(fix.framework)

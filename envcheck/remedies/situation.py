@@ -67,6 +67,7 @@ _FAMILIES = {
     "endeavouros": ARCH,
 }
 _PLAIN_PATH = r"[~\w./+-]+"
+PROGRAM_SHELL = "in the program's shell"
 PLAIN_FILE = r"[~\w./\\: +-]+"
 _PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
 _YES = ("y", "yes", "t", "true", "on", "1")  # as pip reads a switch

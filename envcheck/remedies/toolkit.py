@@ -1,16 +1,19 @@
-"""What to do about CUDA beside a framework.
+"""What to do about the CUDA Toolkit.
 
-Toolkit, cuDNN, TensorRT, host compiler, loader paths, extensions.
+Its libraries and compilers, what XLA and Triton compile with, and which of them is found first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from envcheck.actions import (
+    WINGET,
     Action,
     InstallCondaPackages,
     InstallPackages,
+    InstallSystemPackages,
     LinkFile,
     MakeFolder,
     RunEnvcheck,
@@ -31,21 +34,32 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.toolkit import (
+from envcheck.model.fixes import (
+    AddToLibraryPath,
+    BuildWithToolkit,
     ChooseToolkit,
     InstallLibdevice,
     InstallNvcc,
     InstallToolkit,
+    InstallVisualStudio,
     NameLibdevice,
+    RemoveFromLibraryPath,
     ReplaceBundledPtxas,
+    UseInstalledToolkit,
     UseNewerPtxas,
+    UseOtherCompiler,
 )
-from envcheck.remedies import writes
-from envcheck.remedies.paths import PROGRAM_SHELL, is_plain_path, point_at_toolkit
-from envcheck.remedies.situation import Situation, install_conda_packages
+from envcheck.remedies.situation import (
+    PROGRAM_SHELL,
+    Situation,
+    find_setting,
+    install_conda_packages,
+)
 from envcheck.remedies.system import (
     install_anywhere,
+    install_compiler,
     install_windows_toolkit,
+    set_host_compiler,
     system_packages,
 )
 from envcheck.rules.builds import Build
@@ -57,8 +71,7 @@ _REPOSITORY = "from NVIDIA's repository"
 # The toolkit.
 
 
-@writes(InstallToolkit)
-def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remedy:
+def install_toolkit(situation: Situation, fix: InstallToolkit) -> Remedy:
     """Install the CUDA that a build loads, or name the release that takes the one that is there."""
     build = situation.build(fix.framework, fix.distribution)
     version = complete_version(situation, fix.cuda)
@@ -76,7 +89,7 @@ def install_matching_toolkit(situation: Situation, fix: InstallToolkit) -> Remed
     other_releases = _name_release_for_installed(situation, fix)
     if situation.os == "windows":
         return Remedy(summary, install_windows_toolkit(version), other_releases)
-    steps, elsewhere = install_toolkit(situation, version, compiles=fix.compiles)
+    steps, elsewhere = _bring_toolkit(situation, version, compiles=fix.compiles)
     return Remedy(summary, steps, (*elsewhere, *other_releases))
 
 
@@ -110,7 +123,6 @@ def _install_outside_conda(
     return (Alternative("Outside conda, from NVIDIA's repository:", steps), *elsewhere)
 
 
-@writes(ChooseToolkit)
 def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     framework = identity(fix.framework) if fix.framework else None
@@ -165,10 +177,10 @@ def install_build_toolkit(
     situation: Situation, cuda: str
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a whole toolkit and point the build at it."""
-    return install_toolkit(situation, complete_version(situation, cuda), compiles=True)
+    return _bring_toolkit(situation, complete_version(situation, cuda), compiles=True)
 
 
-def install_toolkit(
+def _bring_toolkit(
     situation: Situation, version: str, *, compiles: bool
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point at it; and the other ways."""
@@ -283,8 +295,7 @@ def complete_version(situation: Situation, cuda: str) -> str:
     return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
 
 
-@writes(InstallNvcc)
-def install_matching_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
+def install_nvcc(situation: Situation, fix: InstallNvcc) -> Remedy:
     """Install the nvcc of the CUDA that a framework was built with."""
     build = situation.build(fix.framework, fix.distribution)
     summary = (
@@ -316,7 +327,6 @@ def _install_nvcc_for(situation: Situation, build: Build | None, cuda: str, summ
 # What XLA compiles with.
 
 
-@writes(InstallLibdevice)
 def install_libdevice(situation: Situation, fix: InstallLibdevice) -> Remedy:
     """Install the part of CUDA that holds libdevice."""
     build = next((item for item in situation.builds if item.traits.cuda.needs_libdevice), None)
@@ -325,7 +335,6 @@ def install_libdevice(situation: Situation, fix: InstallLibdevice) -> Remedy:
     )
 
 
-@writes(NameLibdevice)
 def name_libdevice(_: Situation, fix: NameLibdevice) -> Remedy:
     """Let XLA look in the folder where libdevice is."""
     root = fix.root
@@ -346,7 +355,6 @@ def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
     return (MakeFolder(folder, "XLA searches this subfolder"), link)
 
 
-@writes(UseNewerPtxas)
 def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
     """Put a ptxas that knows the GPU first."""
     build = situation.build(fix.framework, fix.distribution)
@@ -374,7 +382,6 @@ def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
     )
 
 
-@writes(ReplaceBundledPtxas)
 def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | None:
     """Name another ptxas to a package that calls its own."""
     upgrade = ""
@@ -388,3 +395,148 @@ def replace_bundled_ptxas(_: Situation, fix: ReplaceBundledPtxas) -> Remedy | No
     )
     options = f", or i{upgrade}" if upgrade else ""
     return Remedy(f"Let the ptxas of CUDA {fix.cuda} or newer be called{options}.", (named,))
+
+
+# The folders of the loader's path, and the toolkit that builds use.
+
+
+def is_plain_path(path: str) -> bool:
+    """Return whether a path can stand in a shell line as it is."""
+    return re.fullmatch(r"/[\w./+~-]+", path) is not None
+
+
+def point_at_toolkit(root: str, *, compiles: bool) -> SetVariables:
+    """Point the build, or the loader, at a toolkit."""
+    if compiles:
+        return SetVariables(
+            (("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), "in the build shell"
+        )
+    return SetVariables((("LD_LIBRARY_PATH", f"{root}/lib64:$LD_LIBRARY_PATH"),), PROGRAM_SHELL)
+
+
+def add_to_library_path(situation: Situation, fix: AddToLibraryPath) -> Remedy:
+    """Make the loader look in folders whenever the environment is activated."""
+    summary = f"Add {' and '.join(fix.folders)} to LD_LIBRARY_PATH in the environment's activation."
+    return Remedy(summary, situation.add_loader_folders(fix.folders))
+
+
+def remove_from_library_path(situation: Situation, fix: RemoveFromLibraryPath) -> Remedy | None:
+    """Take folders off the variable as it was read, and show the line that sets it.
+
+    Return None where none is known.
+    """
+    named = fix.named or " and ".join(fix.folders)
+    reason = f"; {fix.unneeded_by} needs none of them" if fix.unneeded_by else ""
+    summary = f"Remove {named} from LD_LIBRARY_PATH where it is set{reason}."
+    if not fix.folders:
+        return Remedy(summary) if named else None
+    libraries = (f"{folder}/{name}" for folder in fix.folders for name in ("lib", "lib64"))
+    steps = situation.leave_out("LD_LIBRARY_PATH", *fix.folders, *libraries)
+    return Remedy(summary, steps or (find_setting(fix.folders[0]),))
+
+
+def use_installed_toolkit(situation: Situation, fix: UseInstalledToolkit) -> Remedy | None:
+    """Point the loader, or the build, at the folder where NVIDIA's packages install a CUDA."""
+    if situation.os == "windows":
+        return None
+    where = "its lib64 folder to the loader's path"
+    if fix.compiles:
+        where = "it to the search path"
+    step = point_at_toolkit(f"/usr/local/cuda-{fix.cuda}", compiles=fix.compiles)
+    return Remedy(f"CUDA {fix.cuda} is installed: add {where}.", (step,))
+
+
+def build_with_toolkit(situation: Situation, fix: BuildWithToolkit) -> Remedy:
+    """Set both variables in the build shell, and show the line that sets them otherwise."""
+    toolkit = f"{fix.root} where you compile CUDA code"
+    if fix.torch_cuda:
+        toolkit = f"CUDA {fix.torch_cuda}, which torch was built with"
+    summary = f"Point CUDA_HOME and PATH at {toolkit}."
+    is_plain = is_plain_path(fix.root) and (not fix.instead_of or is_plain_path(fix.instead_of))
+    if situation.os == "windows" or not is_plain:
+        return Remedy(summary)
+    steps = (point_at_toolkit(fix.root, compiles=True),)
+    return Remedy(summary, (*steps, find_setting(fix.instead_of)) if fix.instead_of else steps)
+
+
+# The host compiler that nvcc calls.
+
+
+def install_visual_studio(_: Situation, fix: InstallVisualStudio) -> Remedy:
+    """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
+    highest = int(fix.highest.replace(".", ""))
+    rows = [row for row in system_packages().msvc.rows if row.highest <= highest]
+    if not rows:
+        return Remedy(
+            "Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit."
+        )
+    row = rows[-1]
+    component_options = " ".join(f"--add {name}" for name in row.components)
+    options = ("--override", f"--passive --wait {component_options} --includeRecommended")
+    purpose = f"the C++ compiler of Visual Studio {row.studio}"
+    step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
+    return Remedy(
+        f"Install the Build Tools of Visual Studio {row.studio},"
+        " and build from its x64 Native Tools prompt.",
+        (step,),
+        (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
+    )
+
+
+def use_other_compiler(situation: Situation, fix: UseOtherCompiler) -> Remedy | None:
+    """Point nvcc at a compiler that it accepts, or install one."""
+    lowest, highest = numbers(fix.lowest), numbers(fix.highest)
+    if not highest and not lowest:
+        return None
+    path = _find_installed_compiler(situation, fix)
+    if path:
+        return Remedy(
+            f"Point nvcc at {path}, which CUDA {fix.cuda} accepts.", (set_host_compiler(path),)
+        )
+    newest = (highest or lowest)[0]
+    present = fix.present or situation.facts.compilers.gcc_version.value or ""
+    if highest and numbers(present)[:1] == (newest,):
+        newest -= 1  # nvcc fails with the one that is there, though it takes that major
+    found = install_compiler(situation, (lowest or (0,))[0], newest)
+    summary = found.summary
+    if fix.calls_clang:
+        summary = f"{found.summary} A clang that it accepts works too."
+    ways = (*found.alternatives, *_name_newer_cuda(situation, fix))
+    return replace(found, summary=summary, alternatives=ways)
+
+
+def _find_installed_compiler(situation: Situation, fix: UseOtherCompiler) -> str:
+    """Return the newest GCC within bounds that is installed; "" where there is none."""
+    compilers = situation.facts.compilers
+    installed = dict(compilers.others.value or {})
+    if fix.calls_clang:
+        installed[compilers.gcc_path.value or ""] = compilers.gcc_version.value or ""
+    for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
+        # nvcc's headers compare as many numbers as the limit names
+        limit = numbers(fix.highest or version)
+        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(
+            fix.lowest or "0"
+        )
+        if (
+            version
+            and fits
+            and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path)
+            and is_plain_path(path)
+        ):
+            return path
+    return ""
+
+
+def _name_newer_cuda(situation: Situation, fix: UseOtherCompiler) -> tuple[Alternative, ...]:
+    """Name the first CUDA that takes the compiler that is there."""
+    present, highest = numbers(fix.present), numbers(fix.highest)
+    if not present or not highest or present[0] <= highest[0]:
+        return ()
+    accepting = [
+        row.version
+        for row in situation.matrix.toolkits()
+        if numbers(row.gcc_max)[:1] >= present[:1]
+    ]
+    if accepting:
+        return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {present[0]}."),)
+    return ()

@@ -27,13 +27,14 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.fixes.compilers import InstallVisualStudio, UseOtherCompiler
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
+    BuildWithToolkit,
     CompileForGpu,
+    InstallNvcc,
+    InstallTensorrt,
+    InstallVisualStudio,
+    UseOtherCompiler,
 )
-from envcheck.model.fixes.libraries import InstallTensorrt
-from envcheck.model.fixes.paths import BuildWithToolkit
-from envcheck.model.fixes.toolkit import InstallNvcc
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import (
     Context,

@@ -30,8 +30,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.answers import Citation
-from envcheck.model.fixes import NOBODY
+from envcheck.model.answers import NOBODY, Citation
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -26,14 +26,14 @@ from envcheck.model import (
     major,
     numbers,
 )
-from envcheck.model.fixes.cuda_wheels import (
+from envcheck.model.fixes import (
     ExposeCudaWheels,
+    InstallCudaBuild,
     InstallCudaLibraries,
     ReplaceCudaWheels,
     StartActivated,
+    UseNewerGlibc,
 )
-from envcheck.model.fixes.frameworks import InstallCudaBuild
-from envcheck.model.fixes.interpreter import UseNewerGlibc
 from envcheck.model.versions import can_be_met, name_of
 from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
 from envcheck.rules.context import Context, cite, each, incompatible, rule, source_of

@@ -28,8 +28,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.libraries import BoundCudnn, InstallCudnn, InstallOlderCudnn
-from envcheck.model.fixes.paths import RemoveFromLibraryPath
+from envcheck.model.fixes import BoundCudnn, InstallCudnn, InstallOlderCudnn, RemoveFromLibraryPath
 from envcheck.model.versions import name_of, within
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.context import (

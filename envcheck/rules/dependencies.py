@@ -29,11 +29,11 @@ from envcheck.model import (
     major,
     major_minor,
 )
-from envcheck.model.fixes.environment import LeaveOutFolders
-from envcheck.model.fixes.extensions import MatchInstalledFramework
-from envcheck.model.fixes.packages import (
+from envcheck.model.fixes import (
     InstallDependant,
     InstallRequirements,
+    LeaveOutFolders,
+    MatchInstalledFramework,
     ReinstallParts,
     RestoreRequirements,
 )

@@ -36,7 +36,7 @@ from envcheck.model import (
     replace,
     same_release,
 )
-from envcheck.model.fixes.driver import (
+from envcheck.model.fixes import (
     AddLibcudaFolder,
     BuildDriver,
     ConvertToWsl2,
@@ -52,10 +52,10 @@ from envcheck.model.fixes.driver import (
     RemoveForwardCompatibility,
     RemoveStrayLibcuda,
     RemoveStrayNvml,
+    RenewMatrix,
     ReplaceNouveau,
     SignModule,
 )
-from envcheck.model.fixes.frameworks import RenewMatrix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
 from envcheck.rules.gpu_architecture import (

@@ -22,21 +22,19 @@ from envcheck.model import (
     Unknown,
     same_release,
 )
-from envcheck.model.fixes.driver import (
+from envcheck.model.fixes import (
     CreateDeviceNode,
+    FindGpuUser,
     OpenDeviceNode,
     PassGpusToContainer,
     ReadKernelLog,
     ReloadMemoryModule,
+    RemoveFromLibraryPath,
+    RequestGpusFromRuntime,
     RestoreDevices,
     StartFabricManager,
-)
-from envcheck.model.fixes.hardware import (
-    FindGpuUser,
-    RequestGpusFromRuntime,
     UnsetVisibleDevices,
 )
-from envcheck.model.fixes.paths import RemoveFromLibraryPath
 from envcheck.rules.context import Context, incompatible, rule
 from envcheck.rules.gpus import (
     cuda_starts,

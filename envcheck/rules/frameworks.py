@@ -37,17 +37,18 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.environment import RenameShadow
-from envcheck.model.fixes.frameworks import (
+from envcheck.model.fixes import (
     ChooseFramework,
     InstallCudaBuild,
     InstallReplacement,
+    InstallRequirements,
     KeepOneDistribution,
+    RenameShadow,
     RenewMatrix,
+    RestoreRequirements,
     UseOtherPlatform,
+    UseOtherPython,
 )
-from envcheck.model.fixes.interpreter import UseOtherPython
-from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
 from envcheck.model.versions import can_be_met, public_version, read_requirement, within
 from envcheck.rules.builds import (
     Build,

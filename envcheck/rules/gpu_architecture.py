@@ -13,6 +13,7 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     About,
+    Advise,
     Citation,
     Evidence,
     Finding,
@@ -26,13 +27,12 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.fixes import Advise
-from envcheck.model.fixes.frameworks import RenewMatrix
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
     AvoidReportedFailure,
+    RenewMatrix,
+    ReplaceBundledPtxas,
     UseBuildForGpu,
 )
-from envcheck.model.fixes.toolkit import ReplaceBundledPtxas
 from envcheck.model.versions import within
 from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule

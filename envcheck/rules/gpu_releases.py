@@ -30,7 +30,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes import InstallRequirements
 from envcheck.model.versions import matches, name_of
 from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, cite, once

@@ -25,7 +25,7 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
     AssignMigInstance,
     CreateMigInstance,
     EnlargeSharedMemory,

@@ -33,7 +33,7 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.model.fixes.environment import ChangeVariable, LeaveOutFolders, ReinstallFiles
+from envcheck.model.fixes import ChangeVariable, LeaveOutFolders, ReinstallFiles
 from envcheck.model.text import read_tracebacks
 from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue

@@ -38,7 +38,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.environment import (
+from envcheck.model.fixes import (
     InstallOverRemains,
     ReinstallFiles,
     RenameShadow,

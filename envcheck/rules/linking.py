@@ -35,18 +35,21 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.cuda_wheels import InstallCudaLibraries, ReplaceCudaWheels
-from envcheck.model.fixes.extensions import (
+from envcheck.model.fixes import (
+    InstallCudaLibraries,
+    InstallRequirements,
+    InstallSystemLibrary,
+    InstallToolkit,
+    LeaveOutOldLibrary,
     MatchCudaOfPackage,
     MatchInstalledFramework,
     RebuildExtension,
+    RemoveFromLibraryPath,
+    ReplaceCudaWheels,
     ReplaceLabelledBuild,
+    RestoreRequirements,
+    UseNewerGlibc,
 )
-from envcheck.model.fixes.interpreter import LeaveOutOldLibrary, UseNewerGlibc
-from envcheck.model.fixes.libraries import InstallSystemLibrary
-from envcheck.model.fixes.packages import InstallRequirements, RestoreRequirements
-from envcheck.model.fixes.paths import RemoveFromLibraryPath
-from envcheck.model.fixes.toolkit import InstallToolkit
 from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, name_of, within
 from envcheck.rules.builds import Build, installed_builds, label_cuda

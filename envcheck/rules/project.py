@@ -25,9 +25,7 @@ from envcheck.model import (
     Unknown,
     at_least,
 )
-from envcheck.model.fixes.driver import InstallDriver
-from envcheck.model.fixes.hardware import HideGpu
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes import HideGpu, InstallDriver, InstallRequirements
 from envcheck.model.versions import Requirement, name_of, read_requirement, within
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule

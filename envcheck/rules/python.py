@@ -23,9 +23,9 @@ from envcheck.model import (
     Unknown,
     replace,
 )
-from envcheck.model.fixes.environment import LeaveOutFolders
-from envcheck.model.fixes.interpreter import (
+from envcheck.model.fixes import (
     InstallPython,
+    LeaveOutFolders,
     RestorePython,
     UpdatePip,
     UseNewerGlibc,

@@ -23,8 +23,8 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.fixes.driver import InstallDriver
-from envcheck.model.fixes.hardware import (
+from envcheck.model.fixes import (
+    InstallDriver,
     UseBuildForGpu,
 )
 from envcheck.model.versions import matches

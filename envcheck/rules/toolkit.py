@@ -23,16 +23,14 @@ from envcheck.model import (
     is_older,
     numbers,
 )
-from envcheck.model.fixes.environment import ChangeVariable
-from envcheck.model.fixes.paths import (
+from envcheck.model.fixes import (
     AddToLibraryPath,
     BuildWithToolkit,
-    RemoveFromLibraryPath,
-)
-from envcheck.model.fixes.toolkit import (
+    ChangeVariable,
     InstallLibdevice,
     InstallToolkit,
     NameLibdevice,
+    RemoveFromLibraryPath,
     UseNewerPtxas,
 )
 from envcheck.model.text import find_group

@@ -27,8 +27,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.model.fixes.environment import ChangeVariable
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes import ChangeVariable, InstallRequirements
 from envcheck.model.versions import matches
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, incompatible, once, rule

@@ -17,9 +17,13 @@ from envcheck.model import (
     Source,
     replace,
 )
-from envcheck.model.fixes.driver import InstallMissingDriver
-from envcheck.model.fixes.frameworks import InstallCudaBuild
-from envcheck.model.fixes.hardware import StopUsingGpu, UseOtherProcessor, WaitForMemory
+from envcheck.model.fixes import (
+    InstallCudaBuild,
+    InstallMissingDriver,
+    StopUsingGpu,
+    UseOtherProcessor,
+    WaitForMemory,
+)
 from envcheck.smoke.devices import ALL, CPU, GPU
 from envcheck.smoke.events import (
     BAD_OUTCOMES,

@@ -53,7 +53,7 @@ from envcheck.actions import (
     folder_removal,
 )
 from envcheck.model import CONDA, LINUX, MACOS, UV, WINDOWS, Step
-from envcheck.remedies.driver_install import install_driver
+from envcheck.remedies.driver_install import bring_driver
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install
 from tests.rules.factory_machine import context, known
@@ -217,7 +217,7 @@ def test_an_action_is_seen_and_taken_back_by_its_own_words(
         (Reboot(), "sudo reboot", "a restart is not taken back"),
         (Show(("lspci", "-d", "10de:")), "lspci -d 10de:", "it changes nothing"),
         (SetVariables((("A", "0"),)), "export A=0", "it holds in this shell alone"),
-        (install_driver(UBUNTU).actions[2], "sudo ubuntu-drivers install", "history.log"),
+        (bring_driver(UBUNTU).actions[2], "sudo ubuntu-drivers install", "history.log"),
     ],
 )
 def test_what_no_command_takes_back_says_why(action: Action, line: str, why: str) -> None:

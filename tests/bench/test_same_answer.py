@@ -9,7 +9,7 @@ import pytest
 
 from bench import same_answer, situation_machine, situation_texts, situations
 from envcheck import model
-from envcheck.model.fixes.driver import InstallDriver
+from envcheck.model.fixes import InstallDriver
 
 COUNT = 10
 

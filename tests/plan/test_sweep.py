@@ -10,9 +10,9 @@ import pytest
 from envcheck.actions import Action
 from envcheck.diagnosis import with_steps
 from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Remedy, Report, Step
-from envcheck.model.fixes.compilers import InstallVisualStudio
-from envcheck.model.fixes.driver import (
+from envcheck.model.fixes import (
     InstallKernelModule,
+    InstallVisualStudio,
     MatchDriverParts,
     ReloadMemoryModule,
     SignModule,
@@ -20,11 +20,11 @@ from envcheck.model.fixes.driver import (
 )
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
-from envcheck.remedies.compilers import install_visual_studio
-from envcheck.remedies.driver_install import install_driver
+from envcheck.remedies.driver_install import bring_driver
 from envcheck.remedies.rows import AlternativeRow, RemedyRow, make_action
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler
+from envcheck.remedies.toolkit import install_visual_studio
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
 from tests.remedies.rows import list_rows_by_finding
 from tests.rules.factory_machine import NONE, UNREAD, context, known
@@ -90,7 +90,7 @@ def situation(name: str = "") -> Situation:
 
 
 def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
-    yield from (install_driver(here), install_driver(here, "470", exact=True))
+    yield from (bring_driver(here), bring_driver(here, "470", exact=True))
     yield install_compiler(here, 6, 12)
     for fix in (
         MatchDriverParts(),

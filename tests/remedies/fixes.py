@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, get_type_hints
 
 from envcheck.model import Fix, fixes, list_fields
@@ -26,9 +24,14 @@ WORDS = {
 
 def kinds_of_fixes() -> list[type[Fix]]:
     """List every record of `envcheck.model.fixes`."""
-    for module in pkgutil.iter_modules(fixes.__path__):
-        import_module(f"{fixes.__name__}.{module.name}")
-    return sorted(Fix.__subclasses__(), key=lambda kind: (kind.__module__, kind.__name__))
+    kinds = [
+        each for each in vars(fixes).values() if isinstance(each, type) and issubclass(each, Fix)
+    ]
+    return sorted((each for each in kinds if hasattr(each, "__record_fields__")), key=_name)
+
+
+def _name(kind: type[Fix]) -> tuple[str, str]:
+    return kind.subject, kind.__name__
 
 
 def samples(kind: type[Fix]) -> Iterator[Fix]:

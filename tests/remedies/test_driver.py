@@ -8,9 +8,9 @@ import pytest
 
 from envcheck.actions import InstallSystemPackages, Reboot
 from envcheck.model import Fix, Gpu, Remedy
-from envcheck.model.fixes.driver import BuildDriver, InstallKernelModule, StartFabricManager
+from envcheck.model.fixes import BuildDriver, InstallKernelModule, StartFabricManager
 from envcheck.remedies import write_fix
-from envcheck.remedies.driver_install import install_driver
+from envcheck.remedies.driver_install import bring_driver
 from envcheck.remedies.situation import Situation
 from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
 from tests.typed import argv, argvs
@@ -48,7 +48,7 @@ def test_each_family_has_its_commands(
 ) -> None:
     situation = on(**host)
     assert situation.family == family
-    found = install_driver(situation, "525.60.13")
+    found = bring_driver(situation, "525.60.13")
     assert words in {line[:3] for line in argvs(found.actions)}
     assert "525.60.13 or newer" in found.summary
     assert {action.scope for action in found.actions} == {"system"}
@@ -65,7 +65,7 @@ def test_each_family_has_its_commands(
     ],
 )
 def test_where_no_command_helps_a_sentence_does(host: dict[str, Any], word: str) -> None:
-    found = install_driver(on(**host))
+    found = bring_driver(on(**host))
     assert word in found.summary
     assert found.actions == ()
 
@@ -88,14 +88,14 @@ def packages(found: Remedy) -> list[str]:
 
 
 def test_an_exact_branch() -> None:
-    found = install_driver(machine("ubuntu", "22.04", "3.7"), "470", exact=True)
+    found = bring_driver(machine("ubuntu", "22.04", "3.7"), "470", exact=True)
     assert packages(found)[-1] == "nvidia-driver-470"
     assert "470," in found.summary
-    newer = install_driver(machine("ubuntu", "24.04", "12.0"), "595", exact=True)
+    newer = bring_driver(machine("ubuntu", "24.04", "12.0"), "595", exact=True)
     assert packages(newer)[-1] == "nvidia-driver-595-open"
-    rocky = install_driver(machine("rocky", "9.4", "7.0"), "470", exact=True)
+    rocky = bring_driver(machine("rocky", "9.4", "7.0"), "470", exact=True)
     assert "nvidia-driver:470-dkms" in argvs(rocky.actions)[-4]
-    assert install_driver(machine("arch", "", "8.9"), "470", exact=True).actions == ()
+    assert bring_driver(machine("arch", "", "8.9"), "470", exact=True).actions == ()
 
 
 KERNEL = {"debian": "6.1.0-56-amd64", "fedora": "6.17.1-300.fc43.x86_64"}
@@ -130,7 +130,7 @@ def test_the_driver_fits_the_card_and_the_release(
     name: str, version: str, gpu: str, floor: str, wanted: list[str]
 ) -> None:
     kernel = known(KERNEL.get(name, "5.14.0-427.el9.x86_64"))
-    found = install_driver(machine(name, version, gpu, kernel_release=kernel), floor)
+    found = bring_driver(machine(name, version, gpu, kernel_release=kernel), floor)
     assert packages(found)[-len(wanted) :] == wanted
     assert isinstance(found.actions[-1], Reboot)
 
@@ -148,27 +148,27 @@ def test_the_driver_fits_the_card_and_the_release(
 def test_no_command_where_no_package_serves_the_card(
     name: str, version: str, gpu: str, floor: str
 ) -> None:
-    found = install_driver(machine(name, version, gpu), floor)
+    found = bring_driver(machine(name, version, gpu), floor)
     assert found.actions == ()
     assert "No driver that serves this GPU is known in the packages for" in found.summary
 
 
 def test_names_that_nobody_verified_are_no_command() -> None:
-    found = install_driver(machine("opensuse-leap", "16.0", "9.0"), "570")
+    found = bring_driver(machine("opensuse-leap", "16.0", "9.0"), "570")
     assert found.actions == ()
     assert "not verified" in found.summary
 
 
 @pytest.mark.parametrize("variable", ["COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"])
 def test_the_service_of_a_notebook_brings_the_driver(variable: str) -> None:
-    found = install_driver(machine("ubuntu", "22.04", "7.5", environment=known({variable: "1"})))
+    found = bring_driver(machine("ubuntu", "22.04", "7.5", environment=known({variable: "1"})))
     assert found.actions == ()
     assert "select a GPU (Colab: Runtime > Change runtime type" in found.summary
 
 
 def test_a_fresh_debian_gets_components_key_and_headers_first() -> None:
     debian = machine("debian", "12", "12.0", kernel_release=known("6.1.0-56-cloud-amd64"))
-    lines = [" ".join(words) for words in argvs(install_driver(debian, "570").actions)]
+    lines = [" ".join(words) for words in argvs(bring_driver(debian, "570").actions)]
     assert "contrib non-free non-free-firmware" in lines[0]
     assert lines[3].endswith("/debian12/x86_64/cuda-keyring_1.1-1_all.deb")
     assert lines[4] == "sudo dpkg -i cuda-keyring_1.1-1_all.deb"
@@ -177,7 +177,7 @@ def test_a_fresh_debian_gets_components_key_and_headers_first() -> None:
 
 def test_secure_boot_is_answered_where_the_module_is_built_here() -> None:
     def enrolled(name: str, version: str) -> bool:
-        steps = install_driver(machine(name, version, "8.9", secure_boot=known(True))).actions
+        steps = bring_driver(machine(name, version, "8.9", secure_boot=known(True))).actions
         return any("mokutil" in words for words in argvs(steps))
 
     assert enrolled("debian", "12")
@@ -195,8 +195,8 @@ def test_the_other_kind_of_module_is_a_package_of_its_own() -> None:
 
 
 def test_what_is_no_release_enters_no_command() -> None:
-    assert "rm" not in install_driver(on(), "470; rm -rf /").summary
-    found = install_driver(on(), "$(x)", exact=True)
+    assert "rm" not in bring_driver(on(), "470; rm -rf /").summary
+    found = bring_driver(on(), "$(x)", exact=True)
     assert all("$(x)" not in word for line in argvs(found.actions) for word in line)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.actions import action_line
 from envcheck.model import Facts, Fix, Remedy
-from envcheck.model.fixes.extensions import (
+from envcheck.model.fixes import (
     InstallProjectsBuild,
     MatchInstalledFramework,
     RebuildExtension,

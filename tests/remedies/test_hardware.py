@@ -13,7 +13,7 @@ import pytest
 from envcheck.actions import Action, Reboot, RunCommand
 from envcheck.host.data_files import load_data
 from envcheck.model import ERROR, INCOMPATIBLE, Finding
-from envcheck.model.fixes.hardware import UseOtherProcessor
+from envcheck.model.fixes import UseOtherProcessor
 from envcheck.remedies import with_remedy
 from envcheck.remedies.hardware import _XID_ORDER
 from envcheck.remedies.situation import Situation

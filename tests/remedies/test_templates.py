@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from envcheck.actions import action_line
-from envcheck.model import Advise, Alternative, Fix, FollowRow, Remedy, list_fields
+from envcheck.model import Alternative, Fix, FollowRow, Remedy, list_fields
 from envcheck.remedies import find_writer, remedy_of_message, write_fix
 from envcheck.remedies.rows import (
     RemedyRow,
@@ -88,11 +88,10 @@ def test_no_field_is_left_in_a_remedy(finding_id: str) -> None:
 
 @pytest.mark.parametrize("kind", kinds_of_fixes(), ids=lambda kind: kind.__name__)
 def test_each_fix_is_written_without_a_gap(kind: type[Fix]) -> None:
-    if kind in (Advise, FollowRow):  # a sentence of a rule, and the rows above
-        return
-    subject = kind.__module__.rpartition(".")[2]
     has_rows = kind.__name__ in remedy_table().fixes
-    assert find_writer(kind).__module__ == f"envcheck.remedies.{'rows' if has_rows else subject}"
+    assert (
+        find_writer(kind).__module__ == f"envcheck.remedies.{'rows' if has_rows else kind.subject}"
+    )
     for fix, situation in itertools.product(samples(kind), SITUATIONS):
         assert list(gaps(write_fix(fix, situation) or Remedy(""))) == []
 

@@ -10,15 +10,19 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.model import Facts, Fix, Remedy
-from envcheck.model.fixes.environment import ChangeVariable
-from envcheck.model.fixes.frameworks import ChooseFramework
-from envcheck.model.fixes.libraries import InstallCudnn, InstallOlderCudnn
-from envcheck.model.fixes.paths import BuildWithToolkit, RemoveFromLibraryPath
-from envcheck.model.fixes.toolkit import InstallToolkit
+from envcheck.model.fixes import (
+    BuildWithToolkit,
+    ChangeVariable,
+    ChooseFramework,
+    InstallCudnn,
+    InstallOlderCudnn,
+    InstallToolkit,
+    RemoveFromLibraryPath,
+)
 from envcheck.remedies import write_fix
-from envcheck.remedies.paths import is_plain_path
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
+from envcheck.remedies.toolkit import is_plain_path
 from envcheck.rules import Context, Target
 from tests.rules.factory_machine import UNREAD, matrix
 from tests.rules.factory_toolkit import NONE, known, machine, tensorflow, torch

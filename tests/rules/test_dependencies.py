@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import NUMPY_1, Absent, FileFault, LibraryInstall, replace
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes import InstallRequirements
 from envcheck.model.versions import name_of
 from envcheck.rules.dependencies import violations
 from envcheck.rules.requirements import tried_release

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
-from envcheck.model.fixes.hardware import AvoidReportedFailure
+from envcheck.model.fixes import AvoidReportedFailure
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.gpus import JIT, NATIVE, NONE, coverage, parse_target
 from tests.rules.factory_machine import NONE as ABSENT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, WARNING, Absent, Finding, Gpu, Unknown
-from envcheck.model.fixes.hardware import FollowXid, ServiceGpu
+from envcheck.model.fixes import FollowXid, ServiceGpu
 from envcheck.probes.kernel_log import parse_logged_faults
 from envcheck.rules.context import Context, Demands, Target, UndecidedError
 from tests.probes.test_gpu_health import RECORDED, stated

@@ -22,8 +22,7 @@ from envcheck.model import (
     Report,
     replace,
 )
-from envcheck.model.fixes.environment import ChangeVariable, LeaveOutFolders, ReinstallFiles
-from envcheck.model.fixes.interpreter import InstallPython
+from envcheck.model.fixes import ChangeVariable, InstallPython, LeaveOutFolders, ReinstallFiles
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.imports import last_words, weigh_imports
 from tests.rules.factory_machine import build, context, known

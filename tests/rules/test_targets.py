@@ -8,7 +8,7 @@ import pytest
 from packaging.version import Version
 
 from envcheck.model import Absent, Facts, RequestError
-from envcheck.model.fixes.packages import InstallRequirements
+from envcheck.model.fixes import InstallRequirements
 from envcheck.rules import evaluate
 from envcheck.rules.targets import (
     BITS,

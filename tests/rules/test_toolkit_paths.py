@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import FrameworkBuild, Source
-from envcheck.model.fixes.paths import BuildWithToolkit
+from envcheck.model.fixes import BuildWithToolkit
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

@@ -25,7 +25,7 @@ from envcheck.model import (
     Source,
     replace,
 )
-from envcheck.model.fixes.hardware import StopUsingGpu
+from envcheck.model.fixes import StopUsingGpu
 from envcheck.proof.causes import CauseFinder, merge_session
 from envcheck.render.formats import render
 from envcheck.render.smoke import describe_session, placement_lines, render_smoke_json
