@@ -106,6 +106,8 @@ def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...
     return tuple(entry for entries in found.values() for entry in entries)
 
 
+BUILD = "build"
+_STAGES = {BUILD: 0, "import": 1}
 _SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}
 
 
@@ -132,6 +134,11 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     )
 
 
+def what_stops(finding: Finding) -> str:
+    """Return what a finding stops: as was seen, or as the catalogue says of its id."""
+    return finding.stops or catalogue()[finding.id].stops
+
+
 def _link(finding: Finding, findings: list[Finding]) -> Finding:
     if finding.caused_by is not None or finding.verdict == UNDETERMINED:
         return finding
@@ -142,6 +149,8 @@ def _link(finding: Finding, findings: list[Finding]) -> Finding:
         and other.id != finding.id
         and finding.id in catalogue()[other.id].explains
         and _SEVERITIES[other.severity] <= _SEVERITIES[finding.severity]
+        # what is missing where a package is compiled is missing whatever would run later
+        and (finding.stops != BUILD or what_stops(other) in ("", BUILD))
     ]
     if not causes:
         return finding
@@ -149,12 +158,15 @@ def _link(finding: Finding, findings: list[Finding]) -> Finding:
 
 
 def _order(finding: Finding) -> tuple[int, ...]:
-    """Order by severity; what was seen to stop an import comes first, else lower layers do."""
+    """Order by severity; what stops an installation comes first, then what stops an import.
+
+    Otherwise lower layers do.
+    """
     undetermined = finding.verdict == UNDETERMINED
     return (
         _SEVERITIES[finding.severity] + (1 if undetermined and finding.severity != ERROR else 0),
         undetermined,
         finding.caused_by is not None,
-        finding.stops != "import",
+        _STAGES.get(finding.stops, len(_STAGES)),
         catalogue()[finding.id].rank,
     )

@@ -26,6 +26,7 @@ from envcheck.model import (
     major,
     major_minor,
     numbers,
+    replace,
 )
 from envcheck.model.fixes import (
     BuildWithToolkit,
@@ -36,6 +37,7 @@ from envcheck.model.fixes import (
     UseOtherCompiler,
 )
 from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.catalogue import BUILD
 from envcheck.rules.context import (
     Context,
     SourceBuild,
@@ -291,7 +293,10 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     if not hosts and context.compiles:
         message = f"{built} is built here, which needs nvcc; this machine has none."
         cure: Fix = Advise("Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder.")
-        yield incompatible(message, (context.seen("toolkits.installs"),), severity=ERROR, cure=cure)
+        missing = incompatible(
+            message, (context.seen("toolkits.installs"),), severity=ERROR, cure=cure
+        )
+        yield replace(missing, stops=BUILD)
     if context.may_compile and not context.compiles:
         message = (
             f"An extension is built here ({context.built}). If it contains CUDA code, that fails:"
@@ -315,7 +320,8 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         cure = InstallNvcc(cuda or "", build.framework, build.distribution)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
         severity = ERROR if context.compiles else NOTE  # much of such a package works without
-        yield incompatible(message, evidence, severity=severity, cure=cure)
+        missing = incompatible(message, evidence, severity=severity, cure=cure)
+        yield replace(missing, stops=BUILD if context.compiles else "")
 
 
 @rule("extension-build-mismatch", "dependency-conflict", installs=True)
@@ -329,7 +335,7 @@ def source_builds(context: Context) -> Iterator[Finding]:
             None,
         )
         if host is None and not item.built_for:
-            yield _without_host(context, item)
+            yield replace(_without_host(context, item), stops=BUILD)
         elif host is not None and item.built_for and major_minor(host.version) != item.built_for:
             message = (
                 f"{item.distribution} comes from a page of wheels for {item.framework}"
@@ -338,7 +344,7 @@ def source_builds(context: Context) -> Iterator[Finding]:
             cure = Advise(f"Use the page for {item.framework} {major_minor(host.version)}.")
             yield incompatible(message, built_for_cuda(host), cure=cure)
         elif host is not None and item.is_isolated and not item.built_for:
-            yield _in_isolation(context, item, host)
+            yield replace(_in_isolation(context, item, host), stops=BUILD)
 
 
 def _without_host(context: Context, item: SourceBuild) -> Finding:

@@ -8,7 +8,7 @@ from collections import Counter
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Finding
 from envcheck.model.text import counted
 from envcheck.rules.builds import Build
-from envcheck.rules.catalogue import catalogue
+from envcheck.rules.catalogue import BUILD, catalogue, what_stops
 from envcheck.rules.context import Context
 from envcheck.rules.targets import judged_builds, wanted_releases
 
@@ -19,7 +19,6 @@ _FAILURES = {
     "use": "cannot compute",
     "gpu": "cannot use the GPU",
     "compute": "cannot compute on the GPU",
-    "build": "cannot be compiled",
 }
 _FAILS = "will not work here"
 _LONGEST = 150  # characters of a reason that still reads as a headline
@@ -90,9 +89,13 @@ def _write_failure(
     reason = shorten_message(cause)
     subject = _name_subject(context, builds, cause)
     asked = tuple(item.package.label for item in wanted_releases(context) if item.package)
-    if (subject and subject in reason) or (asked and reason.startswith(asked)):
+    if (
+        cause.stops == BUILD
+        or (subject and subject in reason)
+        or (asked and reason.startswith(asked))
+    ):
         return f"{reason}{others}."
-    failure = _FAILURES.get(cause.stops or catalogue()[cause.id].stops, _FAILS)
+    failure = _FAILURES.get(what_stops(cause), _FAILS)
     if not subject:
         subject, failure = _WORK[goal][0].upper() + _WORK[goal][1:], _FAILS
     if reason.partition(" ")[0] in _PLAIN_WORDS:

@@ -36,7 +36,7 @@ from envcheck.model import (
 from envcheck.model.fixes import ChangeVariable, LeaveOutFolders, ReinstallFiles
 from envcheck.model.text import read_tracebacks
 from envcheck.model.versions import name_of
-from envcheck.rules.catalogue import catalogue
+from envcheck.rules.catalogue import catalogue, what_stops
 from envcheck.rules.context import Context, once
 from envcheck.rules.installed_files import DAMAGED, DEATH, died_of_damage
 from envcheck.rules.python import describe_lost_modules, find_lost_modules
@@ -302,7 +302,7 @@ def _evidence(test: ImportTest) -> Evidence:
 
 def _claims_import(finding: Finding) -> bool:
     is_real = finding.severity != NOTE and finding.verdict == INCOMPATIBLE
-    return is_real and (finding.stops or catalogue()[finding.id].stops) == IMPORT
+    return is_real and what_stops(finding) == IMPORT
 
 
 def _tests_of(finding: Finding, tests: Sequence[ImportTest]) -> tuple[ImportTest, ...]:

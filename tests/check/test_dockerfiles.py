@@ -188,6 +188,18 @@ def test_each_stage_compiles_on_its_own_image() -> None:
     )
 
 
+def test_what_fails_while_the_image_is_built_comes_first_and_follows_from_nothing_later() -> None:
+    report = judged(
+        f"FROM {CUDA_124}\nRUN pip install torch==2.3.0 flash-attn tensorflow==2.21.0\n"
+    )
+    first, second, *others = [item for item in report.findings if item.severity == "error"]
+    assert (first.id, first.primary) == ("toolkit-missing", True)
+    assert "which no step before this one installs" in second.message
+    assert {first.caused_by, second.caused_by} == {None}
+    assert "cuda-wheel-conflict" in {item.id for item in others}
+    assert report.headline.startswith("Dockerfile: flash-attn is built here, which needs nvcc")
+
+
 def test_a_named_platform_is_the_one_judged() -> None:
     text = "FROM --platform=linux/{} ubuntu:22.04\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install tensorflow==2.10.1\n"
     machines = [judged(text.format(name)) for name in ("amd64", "arm64")]
