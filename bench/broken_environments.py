@@ -9,10 +9,9 @@ The bases are built once into a folder, with uv; a base that the index does not 
 unavailable. A case is a copy of a base by hard links (files are replaced, never written in place),
 broken by one rule of bench/breakages.py, and deleted afterwards. The judge is the real import with
 a small computation: it dies, it works, or it limps (import and matmul work, training a layer
-fails), which counts neither way. `--fix` runs `envcheck fix --yes` on a sample over all kinds of
-what dies and can be mended, and imports again. `--peers` asks pip check, cuda-doctor 0.2.0 and
-env-doctor
-0.3.5 too: a tool names a breakage when it prints the distribution or the file in a line that it
+fails), which counts neither way. `--fix` runs `envcheck fix --yes` on the first so many that die
+and can be mended, at once, and imports again. `--peers` asks pip check, cuda-doctor 0.2.0 and
+env-doctor 0.3.5 too: a tool names a breakage when it prints the distribution or the file in a line that it
 does not print about the healthy base; the import, when its last line does. Prints tables in
 Markdown; exits 1 where a goal is missed.
 """
@@ -727,9 +726,10 @@ class Bench:
     options: Options
     bases: dict[str, Base]
     imports: dict[str, dict[str, str]]  # what an earlier run of the same cases saw
+    fixes: int = 0  # so many more of those that die are mended
     healthy_lines: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)
 
-    def do(self, breakage: Breakage, *, with_fix: bool) -> dict[str, Any]:
+    def do(self, breakage: Breakage) -> dict[str, Any]:
         """Do one case; return its row."""
         row: dict[str, Any] = {"id": breakage.id, **dataclasses.asdict(breakage)}
         begun = time.monotonic()
@@ -746,11 +746,17 @@ class Bench:
                     row["static"] = ask_doctor(copy, by_files, breakage.names, breakage.causes)
                 if self.options.peers:
                     row["named by"] = self._peers(copy, breakage, row["import"]["line"])
-                if with_fix:
+                if self._is_to_fix(breakage, row["import"]["outcome"]):
                     row["fix"] = self._fix(copy, breakage, row["doctor"].get("steps", []))
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
             row["not done"] = f"{type(error).__name__}: {error}"
         return row
+
+    def _is_to_fix(self, breakage: Breakage, outcome: str) -> bool:
+        if not self.fixes or not breakage.is_mendable or outcome != DIES:
+            return False
+        self.fixes -= 1
+        return True
 
     def _fix(self, copy: Copy, breakage: Breakage, steps: list[list[str]]) -> dict[str, Any]:
         begun = time.monotonic()
@@ -836,14 +842,12 @@ def spread(cases: list[Breakage], count: int) -> Iterator[Breakage]:
                 yield chosen
 
 
-def do_cases(
-    bench: Bench, cases: list[Breakage], results: Path, jobs: int, *, with_fix: bool = False
-) -> None:
+def do_cases(bench: Bench, cases: list[Breakage], results: Path, jobs: int) -> None:
     """Do cases, and append each row to the results when it is done."""
     lock = threading.Lock()
 
     def do(breakage: Breakage) -> None:
-        row = bench.do(breakage, with_fix=with_fix)
+        row = bench.do(breakage)
         with lock, results.open("a") as file:
             file.write(json.dumps(row) + "\n")
         said = row.get("not done") or f"{row['import']['outcome']}, {row['doctor']['verdict']}"
@@ -1085,23 +1089,9 @@ def main() -> int:
         results.unlink(missing_ok=True)
     earlier = read_rows(asked.imports) if asked.imports else {}
     imports = {row["id"]: row["import"] for row in earlier.values() if "import" in row}
-    bench = Bench(options, {base.name: base for base in bases}, imports)
+    bench = Bench(options, {base.name: base for base in bases}, imports, asked.fix)
     done = read_rows(results)
     do_cases(bench, [case for case in cases if case.id not in done], results, asked.jobs)
-    rows = read_rows(results)
-    mendable = [
-        case
-        for case in cases
-        if case.is_mendable and rows[case.id].get("import", {}).get("outcome") == DIES
-    ]
-    chosen = [case for case in spread(mendable, asked.fix) if "fix" not in rows[case.id]]
-    do_cases(
-        dataclasses.replace(bench, options=dataclasses.replace(options, peers=False)),
-        chosen,
-        results,
-        asked.jobs,
-        with_fix=True,
-    )
     rows = read_rows(results)
     own = [rows[case.id] for case in cases]
     print_table(own)

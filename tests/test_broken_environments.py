@@ -38,10 +38,7 @@ def test_a_sample_of_broken_environments_is_judged_as_the_import_judges_them(
     sound = [case for case in cases if not case.kind.startswith("interrupted")]
     bench = Bench(options, {base.name: base}, {})
 
-    rows = [
-        bench.do(case, with_fix=False)
-        for case in (sound[0], *random.Random(SEED).sample(sound[1:], COUNT))
-    ]
+    rows = [bench.do(case) for case in (sound[0], *random.Random(SEED).sample(sound[1:], COUNT))]
 
     assert [row["id"] for row in rows if "not done" in row] == []
     assert [row["id"] for row in rows if is_alarm_of_healthy(row)] == []
