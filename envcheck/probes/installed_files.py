@@ -41,6 +41,7 @@ _MODULE_LIMIT, _MODULES_READ = 20 << 20, 16  # of the compiled modules that are 
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
 _MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/places.py names them
+_UNLOADABLE = ("missing", "empty", "not-elf", "other-python")  # an ImportError, and no signal
 _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 
@@ -190,8 +191,7 @@ def _find_faults(
                 changed.append(posixpath.join(folder, name))
         later = set(host.list_changed(place, listing)).intersection(files)
         changed += [posixpath.join(folder, name) for name in later if name.endswith(".py")]
-    emptied = [path for path, kind in found.items() if kind == "empty" and path.endswith(".py")]
-    found.update((path, "emptied") for path in emptied if not _gives_names(host, location, path))
+    found.update(list(_find_harmless(host, location, found)))
     found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
     if len(changed) <= _COPIED:  # else the whole environment was copied or unpacked anew
         others = [path for path in dict.fromkeys((*smaller, *changed)) if path not in found]
@@ -204,6 +204,21 @@ def _find_faults(
     ]
 
 
+def _find_harmless(
+    host: Host, location: str, found: Mapping[str, str]
+) -> Iterator[Tuple[str, str]]:
+    """Tell the damage that ends no import.
+
+    Of an emptied module from which no other takes names, or a compiled one that is optional.
+    """
+    for path, kind in list(found.items())[:_KEPT]:
+        if path.endswith(".py"):
+            if kind == "empty" and not _gives_names(host, location, path):
+                yield path, "emptied"
+        elif kind in _UNLOADABLE and _is_optional(host, location, path):
+            yield path, "optional"
+
+
 def _gives_names(host: Host, location: str, path: str) -> bool:
     """Return whether a module beside one, or in the folder above, imports names from it.
 
@@ -212,13 +227,64 @@ def _gives_names(host: Host, location: str, path: str) -> bool:
     folder, name = posixpath.split(path)
     stem = posixpath.basename(folder) if name == "__init__.py" else name[: -len(".py")]
     taking = re.compile(rf"^\s*from\s+[\w.]*\b{re.escape(stem)}\s+import\b", re.MULTILINE)
+    if any(map(taking.search, _read_beside(host, location, folder))):
+        return True
+    return not posixpath.dirname(folder) and name == "__init__.py"  # a top-level module
+
+
+def _is_optional(host: Host, location: str, path: str) -> bool:
+    """Return whether the modules near a compiled one import it under `except ImportError` alone.
+
+    They go on without it, as those of wrapt do.
+    """
+    import ast
+
+    folder, name = posixpath.split(path)
+    stem = name.partition(".")[0] if re.search(r"\.(so|pyd)$", name) else ""
+    takes, guarded = set(), set()
+    for text in _read_beside(host, location, folder):
+        for node in ast.walk(_parse(text)) if stem and stem in text else ():
+            if _imports(node, stem):
+                takes.add(node)
+            elif isinstance(node, ast.Try) and any(map(_goes_on, node.handlers)):
+                inner = (each for item in node.body for each in ast.walk(item))
+                guarded.update(each for each in inner if _imports(each, stem))
+    return bool(takes) and takes <= guarded
+
+
+def _imports(node: Any, stem: str) -> bool:
+    """Return whether a node of a syntax tree is an import that names a module."""
+    if type(node).__name__ not in ("Import", "ImportFrom"):
+        return False
+    names = [getattr(node, "module", None) or "", *(each.name for each in node.names)]
+    return any(name.rpartition(".")[2] == stem for name in names)
+
+
+def _goes_on(handler: Any) -> bool:
+    """Return whether a handler of exceptions catches an ImportError, and raises none."""
+    import ast
+
+    is_caught = handler.type is None or "'ImportError'" in ast.dump(handler.type)
+    return is_caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
+
+
+def _parse(text: str) -> Any:
+    """Parse a module; one that this Python cannot read is empty."""
+    import ast  # takes 5 ms, and is hardly ever needed
+
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.parse("")
+
+
+def _read_beside(host: Host, location: str, folder: str) -> Iterator[str]:
+    """Yield the texts of the modules in a folder, and in the one above."""
     for place in (folder, posixpath.dirname(folder)):
         for each in list_names(host, posixpath.join(location, place)) if place else ():
             if each.endswith(".py"):
                 text = host.read_text(posixpath.join(location, place, each), _SOURCE_LIMIT)
-                if taking.search(text.value or ""):
-                    return True
-    return not posixpath.dirname(folder) and name == "__init__.py"  # a top-level module
+                yield text.value or ""
 
 
 _ASKS_NUMPY = b"module compiled against A"  # each module that asks NumPy for its ABI says so
@@ -432,13 +498,9 @@ def find_ending(text: str) -> str:
     """
     if not re.search(r"exit|quit|SystemExit", text, re.IGNORECASE):
         return ""
-    import ast  # takes 5 ms, and is hardly ever needed
+    import ast
 
-    try:
-        statements = ast.parse(text).body
-    except (SyntaxError, ValueError):  # Python says so, and goes on
-        return ""
-    for item in statements:
+    for item in _parse(text).body:  # of one that it cannot read Python says so, and goes on
         if isinstance(item, ast.Raise):
             value: object = item.exc
         else:

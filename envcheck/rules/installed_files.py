@@ -156,6 +156,7 @@ _FAULTS = {
     "not-elf": "is no library",
     "garbled": "cannot be read as Python",
     "other-python": "is built for another Python",
+    "optional": "cannot be loaded, and its package goes on without it",
 }
 _EDITED = "edited"
 
@@ -335,7 +336,7 @@ def _list_imports(context: Context, distribution: str) -> list[str]:
 def find_import(context: Context, fault: FileFault) -> str:
     """Name the import that loads a file and dies without it: a framework's first."""
     dead = find_death(context, fault)
-    if dead or fault.kind in {"shortened", "emptied", _EDITED}:
+    if dead or fault.kind in {"shortened", "emptied", "optional", _EDITED}:
         return dead
     if fault.kind == NUMPY_1:  # in Cython it is a ValueError, which no import of ours catches
         return next(iter(_list_imports(context, fault.distribution)), "")

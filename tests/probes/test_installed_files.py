@@ -392,6 +392,31 @@ def test_an_empty_module_stops_only_what_takes_names_from_it(
     assert faults(site) == [("torch/nn/part.py", kind)]
 
 
+_GUARDED = "try:\n    from ._fast import f\nexcept ImportError:\n"
+
+
+@pytest.mark.parametrize(
+    ("user", "kind"),
+    [
+        (f"{_GUARDED}    pass\n", "optional"),
+        (f"{_GUARDED}    from .slow import f\n", "optional"),
+        (f"{_GUARDED}    raise OSError\n", "missing"),
+        (f"{_GUARDED.replace('ImportError', 'ValueError')}    pass\n", "missing"),
+        (f"{_GUARDED}    pass\nfrom . import _fast\n", "missing"),
+        ("import numpy\n", "missing"),
+    ],
+)
+@pytest.mark.needs("linux")
+def test_a_compiled_module_is_optional_where_its_sources_go_on_without_it(
+    site: Path, user: str, kind: str
+) -> None:
+    name = "torch/_fast.cpython-311-x86_64-linux-gnu.so"
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    install(site, {"torch/__init__.py": user.encode(), name: LIBRARY})
+    (site / name).unlink()
+    assert faults(site) == [(name, kind)]
+
+
 @pytest.mark.needs("linux")
 def test_a_folder_of_another_python_is_not_damaged(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
