@@ -24,6 +24,7 @@ class VariableEffect:
     grammar: str  # which values it takes, in words
     citation: Citation
     accepts: str = ""  # pattern of the values it takes: each other one has the effect
+    default: str = ""  # the framework that a package takes by itself, where it takes one of several
     values: str = ""  # or pattern of the values that have it
     fails: str = ""  # what it says then
     releases: str = ""  # of the package; "" all

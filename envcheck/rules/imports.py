@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 
 from envcheck.frameworks import framework_of
-from envcheck.host.known_variables import load_known_variables
 from envcheck.model import (
     ERROR,
     FAILED,
@@ -33,7 +32,7 @@ from envcheck.model import (
     canonical_name,
     replace,
 )
-from envcheck.model.fixes import ChangeVariable, LeaveOutFolders, ReinstallFiles
+from envcheck.model.fixes import LeaveOutFolders, ReinstallFiles
 from envcheck.model.text import read_tracebacks
 from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue, what_stops
@@ -42,7 +41,6 @@ from envcheck.rules.installed_files import DAMAGED, DEATH, died_of_damage
 from envcheck.rules.python import describe_lost_modules, find_lost_modules
 from envcheck.rules.targets import target_builds
 
-_VARIABLE = "environment-variable"
 _LONGEST = 300  # characters of an exception in a sentence
 
 
@@ -117,9 +115,9 @@ def _list_deaths(
         chain = [words for _, words in _read_chain(test)]
         lost = {lost[1] for words in chain if (lost := _NO_MODULE.search(words))}
         own = find_lost_modules(context, lost.union(*map(_NAME.findall, chain)))
-        other = _describe_choice(context, test, lost) or _describe_front(context, test)
-        if other:
-            yield other
+        in_front = _describe_front(context, test)
+        if in_front:
+            yield in_front
         elif own:
             yield _confirmed(context, describe_lost_modules(context, test.module, own), (test,))
         elif owner:
@@ -195,25 +193,6 @@ def _cure(context: Context, test: ImportTest) -> Fix:
         if owner and (lost or _UNREADABLE.search(words)):
             return ReinstallFiles((owner.pin,))
     return FollowRow(values=(("module", test.module),))
-
-
-def _describe_choice(context: Context, test: ImportTest, lost: Container[str]) -> Finding | None:
-    """Say that a package imports a missing framework, where a variable names one that is there."""
-    for row in load_known_variables().effects:
-        accepted = row.accepts.split("|") if row.package == test.distribution else []
-        missing = [name for name in accepted if name in lost]
-        fitting = [name for name in map(framework_of, context.distributions) if name in accepted]
-        if missing and any(fitting):
-            name, value = row.names[0], next(filter(None, fitting))
-            message = (
-                f"{label_of(test)} imports {missing[0]}, which is not installed: {name} or its"
-                " configuration chooses another framework."
-            )
-            cure, about = ChangeVariable(name, row.grammar, value), About(value, test.distribution)
-            severity = _severity(context, test)
-            found = Finding(_VARIABLE, INCOMPATIBLE, severity, message, cure=cure, about=about)
-            return _confirmed(context, found, (test,))
-    return None
 
 
 def _describe_front(context: Context, test: ImportTest) -> Finding | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from envcheck.frameworks import framework_of
+from envcheck.frameworks import framework_names, framework_of
 from envcheck.host.known_variables import HIDDEN, VariableEffect, load_known_variables
 from envcheck.model import (
     COMPATIBLE,
@@ -137,6 +137,30 @@ def _describe_end(
         about=About((frameworks or ("",))[0], "" if row.package == _INTERPRETER else row.package),
     )
     return replace(found, stops=IMPORT if row.effect == "import" else USE)
+
+
+@rule(_ID, severity=WARNING, goal="any")
+def missing_choice(context: Context) -> Iterator[Finding]:
+    """Find a package that computes with a missing framework, where it could take one that is there.
+
+    Keras 3 takes TensorFlow unless something names JAX.
+    """
+    installed = list(filter(None, map(framework_of, context.distributions)))
+    for row in load_known_variables().effects:
+        reader, name = context.distributions.get(row.package), row.names[0]
+        if reader is None or not row.default or not matches(reader.version, row.releases):
+            continue
+        stated = context.environment.get(name, "")
+        value = stated or row.default
+        fitting = [each for each in installed if each in row.accepts.split("|")]
+        if fitting and value in framework_names() and value not in fitting:
+            message = (
+                f"{reader.label} imports {value}, which is not installed, unless {name} or its"
+                f" configuration chooses {fitting[0]}."
+            )
+            cure = ChangeVariable(name, row.grammar, fitting[0])
+            about, seen = About(distribution=row.package), _seen(context, row, name, stated)
+            yield replace(incompatible(message, seen, cure=cure, about=about), stops=IMPORT)
 
 
 def _seen(context: Context, row: VariableEffect, name: str, value: str) -> tuple[Evidence, ...]:

@@ -25,9 +25,11 @@ from envcheck.model import (
 from envcheck.model.fixes import ChangeVariable, InstallPython, LeaveOutFolders, ReinstallFiles
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.imports import last_words, weigh_imports
+from envcheck.rules.variables import missing_choice
 from tests.rules.factory_machine import build, context, known
 
 SITE = "/env/lib/python3.11/site-packages"
+GRAMMAR = "tensorflow, jax, torch, numpy, openvino"
 TORCH = Distribution("torch", "2.8.0", SITE, modules=("torch",))
 NUMPY = Distribution("numpy", "2.1.0", SITE, modules=("numpy",))
 VISION = Distribution("torchvision", "0.23.0", SITE, requires=("torch",), modules=("torchvision",))
@@ -128,26 +130,38 @@ def test_a_death_confirms_the_finding_that_names_what_the_traceback_names() -> N
     )
 
 
-@pytest.mark.parametrize(("installed", "value"), [("torch", "torch"), ("onnxruntime", "")])
-def test_what_chooses_a_framework_can_take_one_that_is_there(installed: str, value: str) -> None:
-    dead = tried(
-        "keras",
-        FAILED,
-        trace(f"{SITE}/keras/a.py", "ModuleNotFoundError: No module named 'tensorflow'"),
-    )
-    made = machine(dead)
+@pytest.mark.parametrize(
+    ("installed", "stated", "value"),
+    [
+        ("torch", "", "torch"),
+        ("torch", "jax", "torch"),
+        ("torch", "torch", ""),
+        ("torch", "numpy", ""),
+        ("onnxruntime", "", ""),
+    ],
+)
+@pytest.mark.parametrize("outcome", [FAILED, PASSED, None])
+def test_what_chooses_a_framework_can_take_one_that_is_there(
+    installed: str, stated: str, value: str, outcome: str | None
+) -> None:
+    words = f"ModuleNotFoundError: No module named '{stated or 'tensorflow'}'"
+    tests = [tried("keras", outcome, trace(f"{SITE}/keras/a.py", words))] if outcome else []
+    made = machine(*tests)
     items = (
         Distribution(installed, "2.8.0", SITE, modules=(installed,)),
         Distribution("keras", "3.15.1", SITE),
     )
     python = replace(made.facts.python, distributions=known(items))
-    found = weigh_imports(Context(replace(made.facts, python=python), made.matrix, made.target), [])
-    cures = [item.cure for item in found if item.id == "environment-variable"]
-    assert [(cure.name, cure.value) for cure in cures if isinstance(cure, ChangeVariable)] == (
-        [("KERAS_BACKEND", value)] if value else []
-    )
-    assert len(found) == 1
-    assert found[0].severity == WARNING
+    host = replace(made.facts.host, environment=known({"KERAS_BACKEND": stated}))
+    facts = replace(made.facts, python=python, host=host)
+    context = Context(facts, made.matrix, made.target)
+    found = weigh_imports(context, list(missing_choice(context)))
+    expected = ["import-failed"] if outcome == FAILED else []
+    if value:
+        expected = ["environment-variable"]
+        assert found[0].cure == ChangeVariable("KERAS_BACKEND", GRAMMAR, value)
+    assert [item.id for item in found] == expected
+    assert all(item.severity == (NOTE if outcome == PASSED else WARNING) for item in found)
 
 
 def test_a_missing_module_is_the_requirement_that_is_not_met() -> None:
