@@ -12,6 +12,8 @@ from envcheck.model import (
     ERROR,
     IMPORT,
     INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
     WARNING,
     About,
     Absent,
@@ -106,6 +108,15 @@ def interpreter_faults(context: Context) -> Iterator[Finding]:
                 " which does not look there.",
                 (Evidence("python.interpreter_faults", fault.name), context.seen("python.version")),
                 cure=RestorePython(prefix, minor),
+            )
+        elif fault.kind == "front" and not fault.name and not context.python.imports.value:
+            yield Finding(
+                "env-mixed",
+                UNDETERMINED,
+                NOTE,
+                f"{fault.path} computes a folder in which Python looks first: what lies there was"
+                " not read.",
+                (Evidence("python.interpreter_faults", fault.path),),
             )
     # an import may go on without another distribution's module, which code of the start replaced
     owned = {module for item in context.distributions.values() for module in item.modules}

@@ -223,15 +223,23 @@ def test_a_folder_that_start_code_puts_first_is_first_and_the_code_is_not_run(
     (site / "stale.pth").write_text(code, encoding="utf-8")
     code = "import sys; sys.path[:0] = [os.path.join('/a', 'b')]\nimport sys; sys.modules['json'] = None\n"
     code += "import sys; sys.modules.setdefault('a', 1); sys.modules['b'].x = 1\n"
+    code += "import sys; sys.path.insert(0, sys.prefix + '/c'); sys.path.append('/d')\n"
+    code += "import sys; sys.path.insert(1, '/e')\n"
     (site / "taken.pth").write_text(code, encoding="utf-8")
     answer = describe(str(tmp_path / "v/bin/python"))
     assert [(each["path"], each["scope"]) for each in answer["folders"]] == [
         (str(tmp_path / "checkout"), "front"),
         (str(site), "environment"),
     ]
-    front = {str(tmp_path / "checkout"): str(site / "stale.pth"), "": str(site / "taken.pth")}
+    taken = str(site / "taken.pth")
+    front = {
+        str(tmp_path / "checkout"): str(site / "stale.pth"),
+        "/a/b": taken,
+        "": taken,
+        "/e": taken,
+    }
     assert answer["front"] == front
-    assert answer["replaced"] == {"json": str(site / "taken.pth")}
+    assert answer["replaced"] == {"json": taken}
     assert not (tmp_path / "ran").exists()
 
 

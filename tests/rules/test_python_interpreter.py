@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, FrameworkRelease, InterpreterFault
+from envcheck.model import NOTE, UNDETERMINED, Absent, FrameworkRelease, InterpreterFault
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
 from tests.rules.factory_python import (
     UNREADABLE,
@@ -206,6 +206,17 @@ def test_a_module_that_no_import_needs_is_not_missed() -> None:
     lacks = known((InterpreterFault("lacks", "_sqlite3"), InterpreterFault("lacks", "pyexpat")))
     given = facts(build("torch", "2.8.0"), interpreter_faults=lacks)
     assert findings("env-mixed", context(given)) == []
+
+
+def test_a_folder_that_code_of_the_start_computes_is_not_read() -> None:
+    faults = (
+        InterpreterFault("front", "/a", "/s/a.pth"),
+        InterpreterFault("front", "", "/s/b.pth"),
+    )
+    given = facts(build("torch", "2.8.0"), interpreter_faults=known(faults))
+    (note,) = findings("env-mixed", context(given))
+    assert (note.verdict, note.severity) == (UNDETERMINED, NOTE)
+    assert note.message.startswith("/s/b.pth computes a folder")
 
 
 def test_a_library_of_python_itself_that_is_not_found() -> None:

@@ -282,6 +282,9 @@ def list_site_folders(environ, place, config, user):
     return [(path, scope) for path, scope in result.items() if os.path.isdir(path)]
 
 
+_FIRST = ("sys.path.insert(", "sys.path[:0]", "sys.path[0:0]")
+
+
 def find_front(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
     """Map the folders that code of a start puts in front of all others to its file.
 
@@ -290,10 +293,24 @@ def find_front(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
     """
     found = {}  # type: Dict[str, str]
     for path, line in list_start_code(folders):
-        folder = quoted_after(line, "sys.path.insert")
-        if "sys.path" in line:
-            found.setdefault(folder if os.path.isabs(folder) else "", path)
+        for code in [line.partition(mark)[2].partition(";")[0] for mark in _FIRST]:
+            for folder in read_paths(code) if code else []:
+                found.setdefault(folder, path)
     return found
+
+
+def read_paths(code):  # type: (str) -> List[str]
+    """Read the paths of an expression that holds texts alone, [""] for another one.
+
+    Samples: "= ['/a', '/b']" -> /a and /b; "0, os.path.join('/a', 'b'))" -> /a/b; "0, a)" -> ""
+    """
+    pieces = code.replace('"', "'").split("'")
+    names = "".join(each if each.isalnum() else " " for each in "".join(pieces[::2])).split()
+    texts = pieces[1::2]
+    if "join" in names and texts:
+        texts = [os.path.join(*texts)]
+    is_plain = all(each in ("os", "path", "join") or each.isdigit() for each in names)
+    return texts if is_plain and all(map(os.path.isabs, texts)) else [""]
 
 
 def find_replaced(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
