@@ -15,7 +15,6 @@ from envcheck.actions import (
 )
 from envcheck.matrix.package_index import is_index_label
 from envcheck.model import (
-    CONDA,
     ERROR,
     INCOMPATIBLE,
     NOT_STATED,
@@ -97,13 +96,12 @@ def _is_undone(finding: Finding, remover: Remedy) -> bool:
 
 
 def _list_package_actions(actions: Sequence[Action]) -> _Way:
-    """List the actions that make an environment or change its packages; conda's are not followed.
+    """List the actions that make an environment, conda's too, or change its packages.
 
-    What conda offers is not in the matrix.
+    What `conda install` takes is not followed: its solver decides it, and no row states it.
     """
     kinds = (CreateEnvironment, InstallPackages, ReinstallPackages, UninstallPackages)
-    of_conda = (getattr(item, "installer", "") == CONDA for item in actions)
-    return () if any(of_conda) else tuple(item for item in actions if isinstance(item, kinds))
+    return tuple(item for item in actions if isinstance(item, kinds))
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from envcheck.actions import CreateEnvironment, InstallPackages, UninstallPackages
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.acceptance import with_accepted_remedies
@@ -70,14 +72,16 @@ def test_the_framework_that_packages_require_is_installed() -> None:
     assert [step.action.command()[:3] for step in report.steps] == [("envcheck", "install", "jax")]
 
 
-def test_a_new_environment_is_judged_with_its_own_python() -> None:
+@pytest.mark.parametrize("installer", ["pip", "conda"])
+def test_a_new_environment_is_judged_with_its_own_python(installer: str) -> None:
     """PyTorch 2.9 has no build for Python 3.8, whatever the environment that is there has."""
     machine = facts(build("torch", "2.8.0"), distributions=(distribution("torch", "2.8.0"),))
     finding = Finding("python-unsupported", INCOMPATIBLE, ERROR, "too old")
 
     def judged(minor: str) -> Remedy | None:
         install = InstallPackages(("torch==2.9.0",), ".venv-new/bin/python")
-        fix = Remedy("Make one.", (CreateEnvironment(".venv-new", python=minor), install))
+        create = CreateEnvironment(".venv-new", installer, python=minor)
+        fix = Remedy("Make one.", (create, install))
         report = Report(INCOMPATIBLE, "", "", (replace(finding, fix=fix),), ())
         return with_accepted_remedies(report, Situation(context(machine))).findings[0].fix
 
