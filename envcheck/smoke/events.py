@@ -4,18 +4,17 @@ A script is a module of `envcheck/smoke/children/`, one for each framework and o
 `check_torch`. It needs Python 3.6, the standard library and its framework; what scripts share is
 `smoke_*`. In a process and session of its own, one for each device, it is started as
 
-    <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N
-        --level LEVEL [--limit SECONDS] [--path FOLDER]... [--about TEXT]...
+    <python> -I -B .../children/start.py --script NAME [--part share] --gpu WHAT --count N
+        --level LEVEL --report PATH [--limit SECONDS] [--path FOLDER]... [--about TEXT]...
 
 An `Engine` of the script, or of the driver the script itself, has `run(report)`: the quick level,
 which returns what `full(report, opened)` or `bench(report, opened)` continues with; None ends it.
 `share(report)` of a script runs in a process of its own, if the framework takes its memory at the
 start. `WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is
 visible), or the UUID or index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own
-index of it is 0. `--count` is how many GPUs are visible, LEVEL one of LEVELS. `--fd` is an open
-file descriptor (Windows: `--file PATH` instead); one JSON object a line is written to it and
-flushed. `--path` names a folder to import from that -I hides (user site, PYTHONPATH). Standard
-output and error are a log file.
+index of it is 0. `--count` is how many GPUs are visible, LEVEL one of LEVELS. One JSON object a
+line is written to the file of `--report` and flushed. `--path` names a folder to import from that
+-I hides (user site, PYTHONPATH). Standard output and error are a log file.
 
     {"event": "framework", "name": "tensorflow", "version": "2.15.1", "cuda_build": true,
      "seconds": 2.1}

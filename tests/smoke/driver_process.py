@@ -27,7 +27,7 @@ def speak(
 ) -> tuple[ScriptEvents, int]:
     """Run the driver's script on one GPU of two, by its UUID, or on "all"; return its words and its exit status."""
     visible, count = (",".join(UUIDS), 2) if gpu == "all" else (gpu, 1)
-    about = ["--fd", "1", "--gpu", gpu, "--count", str(count), "--level", level]
+    about = ["--report", "/dev/stdout", "--gpu", gpu, "--count", str(count), "--level", level]
     argv = [python, "-I", "-B", str(START), "--script", "check_driver", *about]
     done = subprocess.run(
         argv,

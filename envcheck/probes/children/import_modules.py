@@ -1,8 +1,8 @@
 """Import modules as a program would, and report as one JSON object.
 
-It goes to a file descriptor or a file.
+It goes to a file.
 
-    <python> -B -X faulthandler -c <this script> MODULE[:]... [=CODE] --fd N (Windows: --file PATH)
+    <python> -B -X faulthandler -c <this script> MODULE[:]... [=CODE] --report PATH
 
 A module written with a colon fails if it holds no names, since Python imports an empty file or
 folder as well. =CODE runs after the imports. It writes {"seconds": 1.9} where all of that works,
@@ -67,13 +67,11 @@ def import_module(name):  # type: (str) -> None
 
 
 def main(arguments):  # type: (List[str]) -> None
-    """Import the modules that `arguments` name, and report to what the last two name."""
-    kind, place = arguments[-2:]
+    """Import the modules that `arguments` name, and report to the file that the last one names."""
     # the working folder belongs to no environment
     sys.path[:] = [folder for folder in sys.path if folder]
     answer = attempt(arguments[:-2]).encode("ascii")
-    descriptor = int(place) if kind == "--fd" else os.open(place, os.O_WRONLY)
-    os.write(descriptor, answer)
+    os.write(os.open(arguments[-1], os.O_WRONLY), answer)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # what happens at the end of a program says nothing about the import

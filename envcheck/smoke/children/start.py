@@ -197,7 +197,6 @@ def main() -> None:
     given = list(zip(sys.argv[1::2], sys.argv[2::2]))
     one = dict(given)
     paths = [value for name, value in given if name == "--path"]
-    stream = open_stream(int(one.get("--fd", -1)), one.get("--file", ""))
     sys.path.extend(paths)
     # last: nothing here may hide a module of the framework
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
@@ -208,6 +207,7 @@ def main() -> None:
     sys.stderr.write(
         "".join("##### envcheck: %s\n" % value for name, value in given if name == "--about")
     )
+    stream = open(one["--report"], "wb")  # noqa: SIM115 - until the end
     report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
     # an import leaves nothing to collect, and the search for it is a tenth of its time
     gc.disable()
@@ -223,14 +223,6 @@ def main() -> None:
             gc.enable()
             getattr(test, report.level)(report, opened)
     report.done()
-
-
-def open_stream(descriptor: int, path: str) -> Any:
-    """Open the way to the runner; programs that the framework starts do not get it."""
-    if path:
-        return open(path, "wb")
-    os.set_inheritable(descriptor, False)
-    return os.fdopen(descriptor, "wb")
 
 
 if __name__ == "__main__":
