@@ -10,7 +10,7 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, option
-from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
+from envcheck.cli.report import REPORT_FORMATS, print_report
 
 EXAMPLE = "Example: envcheck check Dockerfile requirements.txt --format github"
 # What several answers, one after the other, are in a format.
@@ -59,9 +59,7 @@ def check(
             warn_of_expired(found.expired, config or api.CONFIG)
         elif printing.form != "github":
             click.echo()
-        ended = tuple(name for name, _ in found.expired)
-        subject = ReportSubject(no_snapshot, found.file, found.ignored, ended)
-        print_report(found.report, found.snapshot, printing, subject)
+        print_report(found, printing, no_snapshot=no_snapshot)
         codes.append(OF_VERDICT[found.verdict])
     return 1 if 1 in codes else max(codes)  # incompatible is worse than undetermined
 

@@ -9,8 +9,8 @@ import click
 from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError, option
-from envcheck.cli.report import REPORT_FORMATS, ReportSubject, print_report
-from envcheck.model import INCOMPATIBLE, Report
+from envcheck.cli.report import REPORT_FORMATS, print_report
+from envcheck.model import INCOMPATIBLE, Report, replace
 from envcheck.rules import Context, Target
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def doctor(
     with common.slow_programs() as end, common.import_progress(printing, end) as hear:
         asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}
         found = api.doctor(only=_split_ids(only), **asked)
-    report = found.report
-    tested, failed = None, False
+    tested = None
     if smoke:
         # with what it needs 20 ms, and few ask for it
         from envcheck.proof.smoke import SmokeRequest
@@ -73,14 +72,15 @@ def doctor(
 
         wanted = SmokeRequest(asked["python"], asked["env"], expect=asked["expect"])
         named = asked["requirements"], asked["matrix"]
-        report, session = compute(found, wanted, *named, quiet=printing.quiet)
+        found, session = compute(found, wanted, *named, quiet=printing.quiet)
         tested = smoke_document(session)
-        failed = tested["verdict"] == INCOMPATIBLE
-    print_report(report, found.snapshot, printing, ReportSubject(no_snapshot, smoke=tested))
+    print_report(found, printing, no_snapshot=no_snapshot, smoke=tested)
     if new_baseline:
-        _write_baseline(report, new_baseline)
+        _write_baseline(found.report, new_baseline)
         return 0
-    return STEP_FAILED if failed else OF_VERDICT[report.verdict]
+    if tested and tested["verdict"] == INCOMPATIBLE:
+        return STEP_FAILED
+    return OF_VERDICT[found.verdict]
 
 
 def compute(
@@ -90,7 +90,7 @@ def compute(
     matrix: str | None,
     *,
     quiet: bool,
-) -> tuple[Report, Session]:
+) -> tuple[api.DoctorResult, Session]:
     """Compute on each device of a machine that was judged; return what both say, and the test."""
     from envcheck.cli.smoke import SmokeProgress, run_here
     from envcheck.proof.causes import merge_session
@@ -98,7 +98,7 @@ def compute(
     target = Target(wanted.expect, requirements)
     context = Context(found.snapshot.facts, api.load_matrix(matrix), target)
     session = run_here(wanted, SmokeProgress(quiet=quiet), context)
-    return merge_session(found.report, session), session
+    return replace(found, report=merge_session(found.report, session)), session
 
 
 def _split_ids(only: str) -> tuple[str, ...]:

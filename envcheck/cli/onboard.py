@@ -196,9 +196,9 @@ class _Onboarding:
         with common.slow_programs():
             found = api.doctor(env=folder, expect=expect, requirements=named[0], matrix=named[1])
         wanted = SmokeRequest(env=folder, expect=expect)
-        report, session = compute(found, wanted, *named, quiet=self.output.quiet)
-        self.proof = replace(found, report=report), session
-        code = OF_VERDICT[report.verdict]
+        found, session = compute(found, wanted, *named, quiet=self.output.quiet)
+        self.proof = found, session
+        code = OF_VERDICT[found.verdict]
         if verdict_of(session) == INCOMPATIBLE:
             code = STEP_FAILED
         return Stage(name, headline_of(session), BROKEN if code else SOUND, code)

@@ -10,24 +10,13 @@ from typing import Any
 
 import click
 
+from envcheck import api
 from envcheck.cli.common import Printing
 from envcheck.host import plugins
-from envcheck.model import Report, Snapshot, dataclass, inert, replace
+from envcheck.model import Report, Snapshot, inert, replace
 from envcheck.render import formats
 from envcheck.render.document import Document
-from envcheck.render.report import describe_report
 from envcheck.render.text import print_document
-
-
-@dataclass
-class ReportSubject:
-    """What a report is about, beside the machine."""
-
-    no_snapshot: bool = False
-    project_file: str = ""  # for formats that point at lines
-    ignored: tuple[str, ...] = ()  # finding ids that the project ignores today
-    expired: tuple[str, ...] = ()  # finding ids whose ignore has ended
-    smoke: dict[str, Any] | None = None  # document of the smoke test that was run for the report
 
 
 FORMATS = ("text", "json", *formats.FORMATS[1:])
@@ -74,12 +63,19 @@ REPORT_FORMATS = (*FORMATS, *_PLUGINS)
 
 
 def print_report(
-    report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject
+    found: api.DoctorResult,
+    printing: Printing,
+    *,
+    no_snapshot: bool,
+    smoke: dict[str, Any] | None = None,
 ) -> None:
-    """Print a report in a format of any answer or of a plugin."""
+    """Print a report in a format of any answer or of a plugin.
+
+    `smoke` is the document of the smoke test that was run for it.
+    """
     if printing.form in _PLUGINS:
         try:
-            _print(_PLUGINS[printing.form](report, snapshot))
+            _print(_PLUGINS[printing.form](found.report, found.snapshot))
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises
             click.echo(
                 f"envcheck: the plugin of --format {printing.form} failed:"
@@ -89,20 +85,16 @@ def print_report(
             printing = replace(printing, form="text")
         else:
             return
-    describe = partial(describe_report, report, snapshot, file=subject.project_file)
-    print_answer(printing, describe, partial(_encode, report, snapshot, subject))
+    kept = None if no_snapshot else found.snapshot
+    print_answer(printing, found.document, partial(_encode, found, kept, smoke))
 
 
-def _encode(report: Report, snapshot: Snapshot, subject: ReportSubject) -> str:
+def _encode(
+    found: api.DoctorResult, snapshot: Snapshot | None, smoke: dict[str, Any] | None
+) -> str:
     from envcheck.render.json_contracts import render_json
 
-    project = {
-        "file": subject.project_file,
-        "ignored": list(subject.ignored),
-        "expired": list(subject.expired),
-    }
-    about = project if subject.project_file else None
-    return render_json(report, None if subject.no_snapshot else snapshot, subject.smoke, about)
+    return render_json(found.report, snapshot, smoke, found.project)
 
 
 def _add_step_summary(document: Document) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from envcheck.api import load_snapshot
+from envcheck.api import DoctorResult, load_snapshot
 from envcheck.cli.common import Printing
 from envcheck.cli.report import (
     FORMATS,
     FORMATS_WITHOUT_FINDINGS,
-    ReportSubject,
     print_answer,
     print_report,
 )
@@ -96,7 +95,8 @@ def test_a_hostile_snapshot_is_shown_inert(
     snapshot = load_snapshot(str(file))
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
-        print_report(report, snapshot, Printing(form, "never", verbose=True), ReportSubject())
+        found = DoctorResult(report, snapshot)
+        print_report(found, Printing(form, "never", verbose=True), no_snapshot=False)
         check_inert(form, capsys.readouterr().out)
     compared = compare(snapshot, load_snapshot(str(file)), matrix(), Target())
     for form in FORMATS_WITHOUT_FINDINGS:
