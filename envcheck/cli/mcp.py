@@ -95,7 +95,7 @@ def _name_arguments(error: str) -> str:
     return "; ".join(f"{name}: {words}" for name, words in reversed(wrong.items())) + "."
 
 
-def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+def _answer_within_limits(answer: Callable[..., dict[str, str]]) -> Callable[..., Any]:
     """Let a tool answer within limits, and refuse in one sentence."""
     import anyio
     from mcp.server.mcpserver.exceptions import ToolError
@@ -114,9 +114,8 @@ def _answer_within_limits(answer: Callable[..., dict[str, Any]]) -> Callable[...
                 found = await anyio.to_thread.run_sync(
                     work, abandon_on_cancel=True, limiter=limiter[0]
                 )
-            shown = found.get("report") or json.dumps(found["document"], ensure_ascii=False)
-            verdict = {"verdict": found["verdict"]}  # the rest stands in the text
-            return CallToolResult(content=[TextContent(text=shown)], structured_content=verdict)
+            content = [TextContent(text=found.pop("text"))]
+            return CallToolResult(content=content, structured_content=found)
         except UserError as error:
             sentence = str(error)
         except TimeoutError:
@@ -134,13 +133,12 @@ def _check_sizes(arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         texts = value if isinstance(value, list) else [value]
         limit = _TEXT_LIMIT if name == "text" else _WORD_LIMIT
-        if len(texts) > _LIST_LIMIT or any(
-            isinstance(each, str) and len(each) > limit for each in texts
-        ):
-            if len(texts) > _LIST_LIMIT:
-                size = f"{_LIST_LIMIT} texts"
-            else:
-                size = f"{limit:,} characters"
+        size = ""
+        if any(isinstance(each, str) and len(each) > limit for each in texts):
+            size = f"{limit:,} characters"
+        if len(texts) > _LIST_LIMIT:
+            size = f"{_LIST_LIMIT} texts"
+        if size:
             raise UserError(f"{name} is too long: give at most {size}.")
 
 
@@ -156,7 +154,7 @@ def _answer(
     full: bool = False,
     limit: int = _REPORT_LIMIT,
     narrower: str = "; full=true shows them",
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Return the verdict with the report, as text or as the JSON document of the command.
 
     A text is cut to `limit` characters; `narrower` says what to ask for in place of the rest.
@@ -168,13 +166,13 @@ def _answer(
             raise UserError(
                 f"the document has {len(text):,} characters, too many: ask for the text."
             )
-        return {"verdict": result.verdict, "document": json.loads(text)}
-    report = _replace_surrogates(str(result))
+        return {"verdict": result.verdict, "text": text}
+    text = _replace_surrogates(str(result))
     limit = _FULL_LIMIT if full else limit
-    if len(report) > limit:
-        whole, _, _ = report[:limit].rpartition("\n")
-        report = f"{whole}\n({report.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
-    return {"verdict": result.verdict, "report": report}
+    if len(text) > limit:
+        whole, _, _ = text[:limit].rpartition("\n")
+        text = f"{whole}\n({text.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
+    return {"verdict": result.verdict, "text": text}
 
 
 def _resolve_below(option: str, path: str, pattern: str = "") -> str:
@@ -217,7 +215,7 @@ def doctor(
     snapshot: str = "",
     as_json: bool = False,
     full: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Check whether GPU deep learning works on this machine.
 
     The verdict, what is wrong, why, and what to type.
@@ -245,7 +243,7 @@ def explain(
     snapshot: str = "",
     as_json: bool = False,
     full: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Find the root cause in the output of a failed run.
 
     The line that matters, why, and what to type.
@@ -273,7 +271,7 @@ def plan(
     snapshot: str = "",
     as_json: bool = False,
     full: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Plan the exact commands that install frameworks on this machine, or on one that is described.
 
     Installs nothing.
@@ -307,7 +305,7 @@ def matrix(
     platform: str = "",
     framework: str = "",
     as_json: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Query the matrix of releases that work together.
 
     The newest release of each framework that works, or rows.
@@ -338,7 +336,7 @@ def check(
     snapshot: str = "",
     as_json: bool = False,
     full: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Check whether this machine, or what a file will build, meets [tool.envcheck].
 
     config: the .toml file below the current folder with the table; pyproject.toml without it. file:
@@ -364,7 +362,7 @@ def diff(
     expect: Expectation = "auto",
     as_json: bool = False,
     full: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Report what differs between two machines saved by `envcheck snapshot`.
 
     The most likely cause stands first.
@@ -381,7 +379,7 @@ def diff(
     return _answer(found, as_json=as_json, full=full)
 
 
-def rule(finding: str) -> dict[str, Any]:
+def rule(finding: str) -> dict[str, str]:
     """Explain a finding in general: messages that state it, how it is decided, what to do about it.
 
     finding: the id of one, such as numpy-abi.

@@ -18,7 +18,6 @@ from envcheck.render import formats
 from envcheck.render.document import Document
 from envcheck.render.text import print_document
 
-
 FORMATS = ("text", "json", *formats.FORMATS[1:])
 FORMATS_WITHOUT_FINDINGS = tuple(
     form for form in FORMATS if form != "sarif"

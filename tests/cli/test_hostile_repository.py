@@ -251,7 +251,7 @@ def test_an_agent_runs_nothing_of_a_repository(
     finally:
         api.ASKED_BY.reset(before)
     assert repository.ran() == ""
-    assert ".venv" in answer["report"]
+    assert ".venv" in answer["text"]
 
 
 def test_the_same_environment_is_run_where_it_is_named(repository: Repository) -> None:

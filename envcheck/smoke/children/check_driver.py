@@ -13,8 +13,9 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from smoke_card import ATTRIBUTES, expected, judge_speed, load_library, read_table
+from smoke_card import attributes, expected, judge_speed, load_library, read_table
 from smoke_engine import SkippedError
+from smoke_speed import ABOUT_COPIES, ABOUT_MEMORY, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,6 @@ SIZE = 2048
 PERIOD = 8191  # a prime, so that no two rows are alike
 STEPS = 16  # values are multiples of 1/16: exact in float16, too
 ALLOWED = {"matmul_f32": 1e-4, "matmul_f16": 5e-3}  # error, as a share of the typical number
-BYTES = {"matmul_f32": 4, "matmul_f16": 2}
 # 2 x 3 and 3 x 2, row by row
 LEFT, RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
@@ -45,11 +45,6 @@ WORDS = 4 << 20  # of four bytes: 16 MiB
 PATIENCE = 60.0  # seconds for all pairs: sixteen GPUs are 240 of them
 COPIED = 256 << 20  # bytes of a copy
 TIMES = 10
-PLAIN = (
-    "envcheck's own plain kernel, without tensor cores:"
-    " a framework's library is several times faster"
-)
-PER_LINK = "through the link between the computer's memory and the GPU's"
 
 
 class CudaError(Exception):
@@ -351,11 +346,6 @@ def times(numbers: "Sequence[float]", vector: List[float]) -> List[float]:
     return [sum(map(float.__mul__, numbers[row : row + SIZE], vector)) for row in rows]
 
 
-def flops() -> Tuple[int, str]:
-    """Return the operations of one product, and its size in words."""
-    return 2 * SIZE**3, "%d x %d" % (SIZE, SIZE)
-
-
 def run(report: "Report") -> Optional[Tuple[Cuda, List[Gpu]]]:
     """Open the driver, find the GPUs, multiply on each; return (cuda, gpus that work)."""
     cuda = load(report)
@@ -565,34 +555,8 @@ def bench(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
     """Measure each GPU alone."""
     for gpu in opened[1] if report.gpu != "all" else []:
         gpu.select()
-        measure_product(report, gpu, "matmul_f32", "float32", expected_of(gpu, "float32"))
-        measure_product(report, gpu, "matmul_f16", "float16", None)
         copy_on_device(report, gpu)
         copy_to_and_from(report, gpu)
-
-
-def measure_product(
-    report: "Report", gpu: "Gpu", kernel: str, name: str, expected: Optional[float]
-) -> None:
-    """Measure TFLOP/s of the large product."""
-    with checked(report, "speed-" + name, gpu.label) as step:
-        if name == "float16" and gpu.capability < HALF_FROM:
-            raise SkippedError("float16 arithmetic came with compute capability %d.%d" % HALF_FROM)
-        operations, shape = flops()
-        with gpu.memory(BYTES[kernel] * SIZE**2) as values:
-            gpu.fill(values, 0, BYTES[kernel] * SIZE**2 // 4)
-            with gpu.memory(BYTES[kernel] * SIZE**2) as target:
-                seconds = gpu.seconds(
-                    lambda: gpu.launch(kernel, (values, values, target), (SIZE,) * 3), TIMES
-                )
-        tell(
-            report,
-            step,
-            gpu,
-            ("matmul %s %s" % (name, shape), operations / seconds / 1e12, "TFLOP/s"),
-            expected,
-            PLAIN,
-        )
 
 
 def copy_on_device(report: "Report", gpu: "Gpu") -> None:
@@ -603,13 +567,13 @@ def copy_on_device(report: "Report", gpu: "Gpu") -> None:
             seconds = gpu.seconds(
                 lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES
             )
-        found = ("device to device, read and written", 2 * COPIED / seconds / 1e9, "GB/s")
+        speed = 2 * COPIED / seconds / 1e9
         # an instance has a part of the width, which the driver does not tell
         whole = not report.gpu.startswith("MIG-")
-        best = expected_of(gpu, "memory") if whole else None
-        tell(report, step, gpu, found, best, "how fast the GPU reaches its own memory")
-        # our own product says less: no library tuned it
-        judge_speed(step, step.said["message"], found[1], best)
+        best = expected(attributes()).get("memory") if whole else None
+        about = share(speed, best) + ABOUT_MEMORY
+        report.measure(step.check, gpu.label, "device to device", speed, "GB/s", about)
+        judge_speed(step, "device to device: %.4g GB/s" % speed, speed, best)
 
 
 def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
@@ -623,29 +587,7 @@ def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
             down = gpu.seconds(
                 lambda: gpu.cuda.call("cuMemcpyDtoHAsync_v2", here, there, size, None), TIMES
             )
-        tell(report, step, gpu, ("device to host", COPIED / down / 1e9, "GB/s"), None, PER_LINK)
-        tell(report, step, gpu, ("host to device", COPIED / up / 1e9, "GB/s"), None, PER_LINK)
-
-
-def tell(
-    report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional[float], note: str
-) -> None:
-    """Tell a number and, where the driver tells clocks and widths, the possible one."""
-    name, value, unit = found
-    about = note
-    if expected:
-        about = "%.0f %% of the %.4g %s that clock and width allow; %s" % (
-            100 * value / expected,
-            expected,
-            unit,
-            note,
-        )
-    report.measure(step.check, gpu.label, name, value, unit, about)
-    step.passed("%s: %.4g %s" % (name, value, unit))
-
-
-def expected_of(gpu: "Gpu", what: str) -> Optional[float]:
-    """Return what clocks and widths allow: TFLOP/s of float32, GB/s of the memory."""
-    return expected(
-        {name: gpu.cuda.attribute(number, gpu.device) for name, number in ATTRIBUTES.items()}
-    ).get(what)
+        for name, seconds in (("device to host", down), ("host to device", up)):
+            speed = COPIED / seconds / 1e9
+            report.measure(step.check, gpu.label, name, speed, "GB/s", ABOUT_COPIES)
+            step.passed("%s: %.4g GB/s" % (name, speed))
