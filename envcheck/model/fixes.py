@@ -413,8 +413,8 @@ class RemoveFromLibraryPath(ToolkitFix):
     """Keep the loader from folders that hold other copies."""
 
     folders: Tuple[str, ...]
-    named: str = ""  # in words, where the folders alone do not say it
-    unneeded_by: str = ""
+    toolkit: str = ""  # the root that all of them are below, where they are a toolkit's
+    unneeded_by: str = ""  # a build with copies of its own: torch 2.7.1+cu126
 
 
 @dataclass

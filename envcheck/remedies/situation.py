@@ -272,8 +272,8 @@ class Situation:
             told = f"uv reads none of pip's settings: --default-index {mirror[0]} says the same."
         else:
             return action
-        purpose = f"{action.purpose_on(self.os).rstrip('.')}. Your pip is set to use {mirror[0]}:"
-        return replace(action, purpose=f"{purpose} {told}")
+        own, told = action.purpose_on(self.os), f"Your pip is set to use {mirror[0]}: {told}"
+        return replace(action, purpose=f"{own.rstrip('.')}. {told}" if own else told)
 
     def _fit_to_new(self, actions: Iterable[Action]) -> Iterator[Action]:
         purpose = self.refuses_packages

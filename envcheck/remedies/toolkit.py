@@ -425,7 +425,9 @@ def remove_from_library_path(situation: Situation, fix: RemoveFromLibraryPath) -
 
     Return None where none is known.
     """
-    named = fix.named or " and ".join(fix.folders)
+    named = " and ".join(fix.folders)
+    if fix.toolkit:
+        named = f"the folders of {fix.toolkit}"
     reason = f"; {fix.unneeded_by} needs none of them" if fix.unneeded_by else ""
     summary = f"Remove {named} from LD_LIBRARY_PATH where it is set{reason}."
     if not fix.folders:

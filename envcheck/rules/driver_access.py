@@ -410,7 +410,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
     if _find_result(context) == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
         named = folder or "the toolkit's lib64/stubs"
-        cure = RemoveFromLibraryPath((folder or "lib64/stubs",), named)
+        cure = RemoveFromLibraryPath((folder or "lib64/stubs",))
         yield incompatible(
             f"The loader finds a stub of libcuda in {named}, made for linking only, before the"
             " driver's library.",

@@ -373,9 +373,7 @@ def _report_ahead(
     severity = ERROR if version and cuda else WARNING
     evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
     folders = _list_folders_on_path(context, install.root)
-    cure = RemoveFromLibraryPath(
-        folders, f"the folders of {install.root}", f"{build.distribution} {build.version}"
-    )
+    cure = RemoveFromLibraryPath(folders, install.root, f"{build.distribution} {build.version}")
     return incompatible(message, evidence, severity=severity, cure=cure)
 
 
