@@ -39,9 +39,8 @@ from envcheck.rules.builds import (
 from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import LINUX, Description, planned_facts
 from envcheck.rules.driver import is_below_floor, is_ptx_too_new
-from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu, verdict_on
-from envcheck.rules.gpu_releases import fits_machine, toolkit_of
-from envcheck.rules.gpus import judged_gpus
+from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
+from envcheck.rules.gpu_releases import fits_machine
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.requirements import extra_rows, has_extras
 
@@ -268,12 +267,13 @@ JUDGED_CELLS = (
     "distribution",
     "platform",
     "cuda_build",
+    "cuda",
+    "compute_capabilities",
     "cpu_features",
     "finds_cuda_wheels",
     "gpu_extra",
     "extras",
 )
-CELLS_OF_GPUS = ("cuda", "compute_capabilities")  # decide by how they serve the GPUs
 
 
 def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
@@ -281,58 +281,16 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
 
     Releases for which it is equal get equal findings.
     """
-    cells = [getattr(row, name) for name in JUDGED_CELLS]
-    if row.cuda and context.goal == "gpu":
-        cells += [is_below_floor(context, row.cuda), toolkit_of(context, row.cuda) is None]
-    if context.gpus:
-        cells.append(_describe_service(context, row))
-    has_cuda = row.cuda_build or bool(
-        context.matrix.cudas(row.framework, row.version, row.platform)
-    )
-    cells += [
+    return (
+        *(getattr(row, name) for name in JUDGED_CELLS),
         bool(row.local),
-        bool(row.cuda),
         bool(row.cuda_wheels),
-        has_cuda,
+        any(context.matrix.cudas(row.framework, row.version, row.platform)),
         supports_python(context, row),
-    ]
-    return (*cells, _of_version(context, row, extras))
-
-
-def _describe_service(context: Context, row: FrameworkRelease) -> Hashable:
-    """Return how a release serves the GPUs.
-
-    The kind of its code for each, and whether the driver compiles its PTX.
-    """
-    ptx = cuda_of_ptx(row.framework, row.version)
-    document = documented_gpus(row.distribution, row.version, context.platform)
-    minimum = document.minimum if document else ""
-    cells = (
-        row.framework,
-        bool(row.local),
-        ptx,
-        minimum,
-        *(getattr(row, name) for name in CELLS_OF_GPUS),
+        cuda_of_ptx(row.framework, row.version),
+        documented_gpus(row.distribution, row.version, context.platform),
+        *_of_version(context, row, extras),
     )
-    known = _hold_services(context)
-    if cells not in known:
-        build = build_of(row)
-        try:
-            kinds = tuple(
-                verdict_on(context, build, item).kind
-                for item in judged_gpus(context)
-                if item.architecture
-            )
-            known[cells] = kinds, minimum, is_ptx_too_new(context, build)
-        except UndecidedError:
-            known[cells] = cells
-    return known[cells]
-
-
-@once
-def _hold_services(_: Context) -> dict[Hashable, Hashable]:
-    """Hold what `_service` returned for the cells of releases."""
-    return {}
 
 
 def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:

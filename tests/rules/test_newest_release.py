@@ -12,7 +12,6 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkRelease, list_fiel
 from envcheck.rules.described_machine import LINUX
 from envcheck.rules.matrix_question import MATRIX_PLATFORMS, ReleasesFound, find_releases
 from envcheck.rules.release_search import (
-    CELLS_OF_GPUS,
     JUDGED_CELLS,
     Candidate,
     Fit,
@@ -116,7 +115,7 @@ def test_rules_read_no_cell_of_a_release_that_the_table_of_decisive_cells_lacks(
         "variants",
         "binaries",
     }
-    assert read - {*JUDGED_CELLS, *CELLS_OF_GPUS} - named - without_effect == set()
+    assert read - {*JUDGED_CELLS} - named - without_effect == set()
 
 
 def list_all(judge: RowJudge) -> list[Candidate]:
