@@ -83,13 +83,13 @@ def _list_layers(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
-    kernels = facts.python.kernels
-    if not kernels.value:
+    kernels = facts.python.kernels.value
+    if not kernels:
         return []
     return [
         (
             "Jupyter",
-            ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value),
+            ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels),
         )
     ]
 
@@ -152,9 +152,9 @@ def _format_driver(facts: Facts) -> str:
     if isinstance(driver.release, Absent):
         return "none"
     text = format_fact(driver.release)
-    if driver.kernel_module_kind.value is not None:
+    if driver.kernel_module_kind.value:
         text += f" ({driver.kernel_module_kind.value} kernel module)"
-    if driver.cuda_driver_version.value is not None:
+    if driver.cuda_driver_version.value:
         text += f", runs CUDA up to {driver.cuda_driver_version.value}"
     return text
 
@@ -212,7 +212,7 @@ def _format_python(facts: Facts) -> str:
         return _NO_ENVIRONMENT + others
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
-    kind = f" ({python.kind.value})" if python.kind.value is not None else ""
+    kind = f" ({python.kind.value})" if python.kind.value else ""
     named = _REASONS.get(python.chosen_by) or _NAMED.format(python.chosen_by)
     reason = f", {named}" if python.chosen_by else ""
     if python.version == AT_RUN:

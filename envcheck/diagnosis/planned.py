@@ -177,7 +177,7 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
     The newest releases that the rules accept; "" for none.
     """
     facts, usual = context.facts, system_packages().python.usual
-    if not (facts.python.version.value is not None):
+    if not (facts.python.version.value):
         facts = with_python(facts, usual)
     gpus = facts.gpus if isinstance(facts.gpus, Known) else NOT_STATED
     judge = Judge(Context(replace(facts, gpus=gpus), context.matrix, Target(context.goal)))
@@ -324,7 +324,7 @@ def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
-    if blockers(judge.machine_findings(), judge.context) or context.python.version.value is None:
+    if blockers(judge.machine_findings(), judge.context) or not context.python.version.value:
         return None
     for working in dict.fromkeys((_list_working(context, failing), ())):
         for number in range(max(len(item.requests) for item in failing)):
@@ -465,9 +465,9 @@ def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
 
 
 def _has_activation(context: Context, folder: str) -> bool:
-    kind, prefix = context.python.kind, context.python.prefix
-    is_inspected = prefix.value == folder
-    return is_inspected and kind.value in ("venv", "conda")
+    kind, prefix = context.python.kind.value, context.python.prefix.value
+    is_inspected = prefix == folder
+    return is_inspected and kind in ("venv", "conda")
 
 
 def _make_remedy(

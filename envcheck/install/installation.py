@@ -193,14 +193,14 @@ def _read_environment(asked: InstallRequest, place: Place, doctor: Doctor) -> Fa
         facts = doctor.read("", str(place.folder)).facts
     except UserError as error:
         raise UserError(_describe_missing_python(place) or str(error)) from None
-    version = facts.python.version
-    if version.value is None:
+    version = facts.python.version.value
+    if not version:
         raise UserError(
             f"the Python of {place.folder} does not answer: name a new folder with --env."
         )
-    abi = facts.python.abi_tag
-    threads = "t" if abi.value and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
-    minor = major_minor(version.value) + threads
+    abi = facts.python.abi_tag.value
+    threads = "t" if abi and abi.endswith("t") else ""  # 3.14t: the free-threaded build
+    minor = major_minor(version) + threads
     if asked.python and asked.python != minor:
         raise UserError(
             f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env."

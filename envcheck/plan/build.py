@@ -187,11 +187,8 @@ class AlternativeSearch:
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
-        current = self.context.python.version
-        minors = [
-            numbers(text)[1]
-            for text in (item[0], current.value if current.value is not None else item[0])
-        ]
+        current = self.context.python.version.value
+        minors = [numbers(text)[1] for text in (item[0], current or item[0])]
         return [_version_of(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
@@ -251,9 +248,9 @@ class AlternativeSearch:
                 replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF)))
             )
             if choices:
-                release = facts.driver.release
+                release = facts.driver.release.value
                 gpus = self.options.description.gpus or capabilities(facts)
-                driver = release.value or ""
+                driver = release or ""
                 summary = "WSL 2, where the wheels for Linux run"
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
 
@@ -275,9 +272,9 @@ class AlternativeSearch:
 
         In place of musl, from the newest.
         """
-        kind = self.context.host.libc_kind
+        kind = self.context.host.libc_kind.value
         versions = self._libcs()
-        for version in versions[::-1] if kind.value == "musl" else versions:
+        for version in versions[::-1] if kind == "musl" else versions:
             choices = self._find_choices(with_libc(self.context.facts, version))
             if choices:
                 yield self._change(
@@ -366,7 +363,7 @@ class AlternativeSearch:
 
         The newest that drives every GPU; "" where it is there.
         """
-        context, release = self.context, self.context.driver.release
+        context, release = self.context, self.context.driver.release.value
         if context.goal != "gpu":
             return "", ""
         branch = newest_branch(context)
@@ -374,7 +371,7 @@ class AlternativeSearch:
             newest = context.matrix.newest_driver(branch) or branch
         else:
             newest = self._highest_floor()
-        current = Version(release.value) if release.value is not None else Version("0")
+        current = Version(release) if release else Version("0")
         if newest and Version(newest) > current:
             return (
                 newest,
@@ -395,8 +392,8 @@ class AlternativeSearch:
         return max(floors, key=Version, default="")
 
     def _libcs(self) -> list[str]:
-        current = self.context.host.libc_version
-        if current.value is None:
+        current = self.context.host.libc_version.value
+        if not current:
             return []
         matrix = self.context.matrix
         companions = (
@@ -406,9 +403,7 @@ class AlternativeSearch:
         )
         rows = chain(*(matrix.releases(item.framework) for item in self.requests), *companions)
         floors = {
-            floor
-            for floor in map(wheel_glibc, rows)
-            if floor and Version(floor) > Version(current.value)
+            floor for floor in map(wheel_glibc, rows) if floor and Version(floor) > Version(current)
         }
         return sorted(floors, key=Version)
 
@@ -435,15 +430,11 @@ def replan(requirements: tuple[str, ...], description: Description, expect: str)
 
 def _python_named(context: Context, minor: str) -> str:
     """Name another Python, with what else it is other than the one that is there."""
-    python, machine = context.python, context.host.architecture
+    python, machine = context.python, context.host.architecture.value
     if python.bits.value is not None and python.bits.value != 64:
         return f"a 64-bit Python {minor}"
-    if (
-        python.architecture.value is not None
-        and machine.value is not None
-        and python.architecture.value != machine.value
-    ):
-        return f"Python {minor} built for {machine.value}"
+    if python.architecture.value and machine and python.architecture.value != machine:
+        return f"Python {minor} built for {machine}"
     if python.implementation.value and python.implementation.value.lower() != "cpython":
         return f"CPython {minor}"
     if is_free_threaded(context):

@@ -493,8 +493,8 @@ def machine_glibc(context: Context) -> str:
 
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
-    version = context.python.version
-    return major_minor(version.value) if version.value is not None else ""
+    version = context.python.version.value
+    return major_minor(version) if version else ""
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
@@ -779,9 +779,9 @@ def companion_fault(
     """
     if not _has_python(context, row):
         return f"does not state support for Python {python_minor(context)}"
-    libc, floor = context.host.libc_version, wheel_glibc(row)
-    if floor and libc.value is not None and Version(libc.value) < Version(floor):
-        return f"needs glibc {floor}, and this machine has {libc.value}"
+    libc, floor = context.host.libc_version.value, wheel_glibc(row)
+    if floor and libc and Version(libc) < Version(floor):
+        return f"needs glibc {floor}, and this machine has {libc}"
     minimum = documented_above(context, row.distribution, row.version)
     if minimum:
         return f"is documented for compute capability {minimum} or newer"

@@ -94,9 +94,9 @@ def _write_notes(situation: Situation, remedy: Remedy, steps: tuple[Step, ...]) 
     """Say what the steps leave open, and what a restart shows."""
     for way in remedy.alternatives:
         yield " ".join((way.summary, *(action_line(each) for each in way.actions)))
-    kernel, kinds = situation.facts.host.kernel_release, [type(step.action) for step in steps]
+    kernel, kinds = situation.facts.host.kernel_release.value, [type(step.action) for step in steps]
     builds = InstallSystemPackages in kinds and situation.distribution != UBUNTU
-    if builds and kernel.value is None:
+    if builds and not kernel:
         yield (
             "The kernel is not described: install the headers of the one that runs (uname -r)"
             " before the driver, or its module is not built."

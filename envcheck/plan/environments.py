@@ -275,13 +275,13 @@ def _set_variables(
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
     if installer != CONDA or not any(item.candidate.is_gpu for item in judgements):
         return {}
-    version = context.driver.cuda_driver_version
-    if version.value is not None:
-        return {"CONDA_OVERRIDE_CUDA": version.value}
-    release = context.driver.release
+    version = context.driver.cuda_driver_version.value
+    if version:
+        return {"CONDA_OVERRIDE_CUDA": version}
+    release = context.driver.release.value
     branch = None
-    if release.value is not None:
-        branch = context.matrix.driver_branch(release.value)
+    if release:
+        branch = context.matrix.driver_branch(release)
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 

@@ -297,8 +297,8 @@ def _own_distributions(context: Context) -> dict[str, Distribution]:
 
     What a venv borrows from its base, it cannot remove.
     """
-    kind = context.python.kind
-    outside = ("conda", "system") if kind.value == "venv" else ("conda",)
+    kind = context.python.kind.value
+    outside = ("conda", "system") if kind == "venv" else ("conda",)
     return {key: item for key, item in context.distributions.items() if item.scope not in outside}
 
 
@@ -380,8 +380,8 @@ def removal_steps_of_conda(
 
 def _conda_distributions(context: Context) -> frozenset[str]:
     """Name what conda lists, also where pip has put another release in its place."""
-    distributions = context.python.distributions
-    return frozenset(item.name for item in distributions.value or () if item.installer == "conda")
+    distributions = context.python.distributions.value
+    return frozenset(item.name for item in distributions or () if item.installer == "conda")
 
 
 def _pip_distributions(

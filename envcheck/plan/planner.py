@@ -239,7 +239,7 @@ def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -
         facts = replace(
             facts, other_gpus=Known((OtherGpu(error.vendor, Known(error.gpu, WHATIF)),), WHATIF)
         )
-    if facts.python.version.value is None:
+    if not facts.python.version.value:
         raise RequestError("the Python to plan for is unknown: name one, such as --python 3.12.")
     return facts
 

@@ -348,13 +348,13 @@ def assumptions(
             "No GPU is described, so this plan is for the CPU."
             " Add one with --gpu, such as --gpu 'RTX 4090'."
         )
-    release, stated = context.driver.release, options.description.driver
-    if stated and release.value is not None and release.value != stated:
+    release, stated = context.driver.release.value, options.description.driver
+    if stated and release and release != stated:
         yield (
-            f"--driver {stated} stands for {release.value},"
+            f"--driver {stated} stands for {release},"
             " the newest release of that branch that is known."
         )
-    if context.goal == "gpu" and release.value is None:
+    if context.goal == "gpu" and not release:
         rows = (toolkit_of(context, item.cuda) for item in releases)
         floors = [floor for floor in (driver_floor(context, row) for row in rows) if floor]
         if floors:

@@ -256,20 +256,20 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
 
     An unknown Python counts as supported.
     """
-    version = context.python.version
-    if version.value is None:
+    version = context.python.version.value
+    if not version:
         return True
-    implementation = context.python.implementation
-    if implementation.value and implementation.value.lower() != "cpython":
+    implementation = context.python.implementation.value
+    if implementation and implementation.lower() != "cpython":
         return False  # every framework wheel is made for CPython
-    minor = major_minor(version.value)
+    minor = major_minor(version)
     return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
 
 
 def is_free_threaded(context: Context) -> bool:
     """Return whether the inspected Python is known to lack the global interpreter lock."""
-    abi = context.python.abi_tag
-    return bool(abi.value and abi.value.startswith("cp") and abi.value.endswith("t"))
+    abi = context.python.abi_tag.value
+    return bool(abi and abi.startswith("cp") and abi.endswith("t"))
 
 
 def is_conda_build(context: Context, build: Build) -> bool:
@@ -295,7 +295,7 @@ def built_with(build: Build) -> str | None:
     """
     cudnn = build.cudnn.value
     row = build.row.cudnn if build.row else None
-    if row and (cudnn is None or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
+    if row and (not cudnn or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
         return row
     return cudnn
 

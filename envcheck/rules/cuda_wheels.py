@@ -530,10 +530,10 @@ def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence
 @rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
-    libc = context.host.libc_version
+    libc = context.host.libc_version.value
     version = None
-    if libc.value is not None and context.os == "linux":
-        version = re.match(r"\d+\.\d+", libc.value)
+    if libc and context.os == "linux":
+        version = re.match(r"\d+\.\d+", libc)
     for framework in judged_frameworks(context) if version else ():
         for build in framework.builds:
             row = build.release

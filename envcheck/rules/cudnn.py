@@ -286,7 +286,7 @@ def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
-    if context.facts.cudnn.value is not None:
+    if context.facts.cudnn.value:
         return system_copies(context)
     return ()
 
@@ -320,7 +320,7 @@ def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
         is_other = copy.path != loaded_file.path and not (
             wheel is copy and in_environment(loaded_file.path)
         )
-        if is_other and copy.version.value is not None and not fault_of(context, build, copy):
+        if is_other and copy.version.value and not fault_of(context, build, copy):
             return f"{copy.version.value} in {copy.path}"
     return ""
 

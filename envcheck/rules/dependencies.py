@@ -672,10 +672,10 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     """Find copies of one package in several places, and packages of another Python."""
     entries = _foreign_entries(context)
     yield from (_foreign_python(context, entry, release) for entry, release in entries.items())
-    fact = context.python.distributions
+    fact = context.python.distributions.value
     copies: dict[str, list[Distribution]] = {}
-    in_front = {item.name for item in fact.value or () if item.scope == "front"}
-    for item in fact.value or ():
+    in_front = {item.name for item in fact or () if item.scope == "front"}
+    for item in fact or ():
         if item.name in in_front or _is_part(context, item):
             copies.setdefault(item.name, []).append(item)
     outer: dict[str, list[list[Distribution]]] = {}

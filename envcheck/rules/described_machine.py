@@ -286,8 +286,8 @@ WHATIF = Source("override", "what if")
 
 def in_wsl(facts: Facts) -> Description:
     """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
-    version = facts.python.version
-    python = major_minor(version.value) if version.value is not None else ""
+    version = facts.python.version.value
+    python = major_minor(version) if version else ""
     return Description(python=python, platform=LINUX)
 
 

@@ -98,8 +98,8 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
                 cure=ReplaceNouveau() if owner.value == "nouveau" else ReleaseFromVirtualMachine(),
             )
             return
-    nouveau = context.driver.nouveau_loaded
-    if gpus and nouveau.value and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
+    nouveau = context.driver.nouveau_loaded.value
+    if gpus and nouveau and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
         yield incompatible(
             "The open-source display driver nouveau is loaded,"
             " which has no CUDA, and NVIDIA's driver is not.",
@@ -118,11 +118,9 @@ def _driver_absent(context: Context) -> bool:
 
 
 def _is_foreign(context: Context) -> bool:
-    nouveau = context.driver.nouveau_loaded
-    owners = [
-        gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value is not None
-    ]
-    return any(owner in _FOREIGN for owner in owners) or (not owners and nouveau.value is True)
+    nouveau = context.driver.nouveau_loaded.value
+    owners = [gpu.kernel_driver.value for gpu in context.gpus if gpu.kernel_driver.value]
+    return any(owner in _FOREIGN for owner in owners) or (not owners and nouveau is True)
 
 
 @rule("driver-secure-boot", needs=("gpus",))
@@ -142,15 +140,15 @@ def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
 
 
 def _is_unsigned(context: Context) -> bool:
-    driver, secure = context.driver, context.host.secure_boot
-    signed = driver.module_file_signed
+    driver, secure = context.driver, context.host.secure_boot.value
+    signed = driver.module_file_signed.value
     return (
         bool(context.gpus)
         and is_plain_linux(context)
         and _driver_absent(context)
-        and secure.value is True
+        and secure is True
         and driver.module_file.value is not None
-        and signed.value is False
+        and signed is False
     )
 
 
@@ -177,15 +175,15 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
 
 def _by_remains(context: Context) -> Finding:
     driver = context.driver
-    kernel = context.host.kernel_release
-    running = kernel.value or ""
+    kernel = context.host.kernel_release.value
+    running = kernel or ""
     modules = driver.dkms.value or ()
     failed = [
         item
         for item in modules
         if item.state in ("failed", "broken") and item.kernel_release in (running, "")
     ]
-    if driver.module_file.value is not None:
+    if driver.module_file.value:
         return _report_missing(
             context,
             "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
@@ -223,8 +221,8 @@ def _is_driven(context: Context, row: Architecture) -> bool:
 
     Where it does not, that is the cause.
     """
-    release = context.driver.release
-    branch = numbers(release.value)[0] if release.value is not None else 0
+    release = context.driver.release.value
+    branch = numbers(release)[0] if release else 0
     first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
     return not (first_branch and branch < int(first_branch)) and not (
         last_branch and branch > int(last_branch)
@@ -234,25 +232,20 @@ def _is_driven(context: Context, row: Architecture) -> bool:
 @rule("driver-missing")
 def driver_kind(context: Context) -> Iterator[Finding]:
     """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
-    kind = context.driver.kernel_module_kind
-    if (
-        kind.value is None
-        or not context.gpus
-        or cuda_starts(context)
-        or not is_plain_linux(context)
-    ):
+    kind = context.driver.kernel_module_kind.value
+    if not kind or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
         return
     for item in judged_gpus(context):
         row = item.architecture
         if (
             row is None
             or row.tegra
-            or row.kernel_module in ("either", kind.value)
+            or row.kernel_module in ("either", kind)
             or not _is_driven(context, row)
         ):
             continue
         message = (
-            f"The loaded NVIDIA kernel module is the {kind.value} one; {item.name}"
+            f"The loaded NVIDIA kernel module is the {kind} one; {item.name}"
             f" ({row.name}) needs the {row.kernel_module} one."
         )
         evidence = (
@@ -303,12 +296,12 @@ def _why_misused(context: Context, code: int | None) -> str:
         return "this GPU does not allow that (cuInit returned 804); only data-centre GPUs do"
     if code == _MISMATCH:
         return "it does not fit the kernel module (cuInit returned 803)"
-    libcuda, kernel = driver.libcuda_version, driver.kernel_module_version
-    if libcuda.value is not None and kernel.value is not None:
-        if same_release(libcuda.value, kernel.value):
+    libcuda, kernel = driver.libcuda_version.value, driver.kernel_module_version.value
+    if libcuda and kernel:
+        if same_release(libcuda, kernel):
             return ""
-        if at_least(kernel.value, libcuda.value):
-            return f"it is older ({libcuda.value}) than the driver ({kernel.value})"
+        if at_least(kernel, libcuda):
+            return f"it is older ({libcuda}) than the driver ({kernel})"
     unsupported = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
     if unsupported:
         return f"{gpu_name(unsupported)} does not allow that; only data-centre GPUs do"
@@ -328,15 +321,13 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if cuda_starts(context) and (not signal or _cuda_fits(context)):
         yield from _nvml_alone(context, signal)
         return
-    kernel = driver.kernel_module_version
+    kernel = driver.kernel_module_version.value
     cuda = driver.libcuda_version
     nvml = driver.libnvidia_ml_version
     differs = [
         fact
         for fact in (cuda, nvml)
-        if kernel.value is not None
-        and isinstance(fact, Known)
-        and not same_release(kernel.value, fact.value)
+        if kernel and isinstance(fact, Known) and not same_release(kernel, fact.value)
     ]
     if not signal and not differs:
         return
@@ -346,33 +337,23 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
         "driver.libnvidia_ml_version",
     )
     evidence = context.known(*names) + signal
-    if (
-        kernel.value is not None
-        and isinstance(cuda, Known)
-        and differs == [cuda]
-        and isinstance(nvml, Known)
-    ):
+    if kernel and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
         context.need(driver.libcuda_path, "driver.libcuda_path")
-        yield _report_stray(context, kernel.value, cuda.value, path, evidence)
+        yield _report_stray(context, kernel, cuda.value, path, evidence)
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
-    if kernel.value is not None and differs:
+    if kernel and differs:
         clash = (
-            f"The loaded kernel module is {kernel.value}, the driver's libraries are"
-            f" {differs[0].value}"
+            f"The loaded kernel module is {kernel}, the driver's libraries are {differs[0].value}"
         )
     message = f"{clash}: the driver was updated and the old module still runs."
     yield incompatible(message, evidence, cure=MatchDriverParts())
 
 
 def _cuda_fits(context: Context) -> bool:
-    kernel = context.driver.kernel_module_version
-    cuda = context.driver.libcuda_version
-    return (
-        kernel.value is not None
-        and cuda.value is not None
-        and same_release(kernel.value, cuda.value)
-    )
+    kernel = context.driver.kernel_module_version.value
+    cuda = context.driver.libcuda_version.value
+    return kernel is not None and cuda is not None and same_release(kernel, cuda)
 
 
 def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
@@ -418,7 +399,7 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     if (
         cuda_starts(context)
         or not context.gpus
-        or (driver.release.value is None and not host.wsl_version.value)
+        or (not driver.release.value and not host.wsl_version.value)
         or isinstance(driver.libcuda_path, Known)
     ):
         return
@@ -538,30 +519,26 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 def _find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
     """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
     floor = driver_floor(context, toolkit)
-    release = context.driver.release
+    release = context.driver.release.value
     # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
-    if release.value is None or floor is None or context.host.jetson_release.value:
+    if not release or floor is None or context.host.jetson_release.value:
         return _by_cuda_version(context, toolkit, floor)
-    is_reached = at_least(release.value, floor)
+    is_reached = at_least(release, floor)
     if is_reached is None:
-        detail = f"the driver is only known as {release.value}; {label} needs {floor}"
+        detail = f"the driver is only known as {release}; {label} needs {floor}"
         raise UndecidedError("driver.release", Unknown("unparsable", detail))
     if is_reached or _runs_ahead(context, toolkit):
         return None
     return Shortfall(
-        f"needs driver >= {floor}; this machine runs {release.value}", "driver.release", floor
+        f"needs driver >= {floor}; this machine runs {release}", "driver.release", floor
     )
 
 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this
     # kernel module.
-    version = context.driver.cuda_driver_version
-    return (
-        cuda_starts(context)
-        and version.value is not None
-        and at_least_minor(version.value, toolkit.version)
-    )
+    version = context.driver.cuda_driver_version.value
+    return cuda_starts(context) and version is not None and at_least_minor(version, toolkit.version)
 
 
 def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
@@ -599,7 +576,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
             f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
         fact = "driver.cuda_driver_version"
-        if context.driver.release.value is not None:
+        if context.driver.release.value:
             fact = "driver.release"
         finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
         if is_jit:
@@ -658,15 +635,10 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortf
 @rule(_ID, TOO_OLD)
 def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU, and those that the matrix lacks."""
-    release = context.driver.release
-    if (
-        release.value is not None
-        and context.gpus
-        and _has_branch(context)
-        and _find_branch(context) is None
-    ):
+    release = context.driver.release.value
+    if release and context.gpus and _has_branch(context) and _find_branch(context) is None:
         yield _unknown_row(
-            f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release")
+            f"Driver branch {release.split('.')[0]}", (), context.seen("driver.release")
         )
     branch = _find_branch(context)
     # With CUDA seen to start there is no doubt that the branch drives a GPU.
@@ -704,14 +676,14 @@ def _has_branch(context: Context) -> bool:
 
 @once
 def _find_branch(context: Context) -> DriverBranch | None:
-    release = context.driver.release
-    if release.value is None or context.host.jetson_release.value:
+    release = context.driver.release.value
+    if not release or context.host.jetson_release.value:
         return None
     if not is_windows_driver(context):
-        return context.matrix.driver_branch(release.value)
+        return context.matrix.driver_branch(release)
     # Windows numbers on from a branch to the next: 474.44 is of R470. Where the newest one ends is
     # not known.
-    rows, number = context.matrix.driver_branches(), numbers(release.value)[:1]
+    rows, number = context.matrix.driver_branches(), numbers(release)[:1]
     older = (row for row in rows[1:] if numbers(row.branch) <= number)
     if number and number < numbers(rows[0].branch):
         return next(older, None)
@@ -741,10 +713,10 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
 
     WSL 1, no Windows driver behind it, a Linux driver inside it.
     """
-    version = context.host.wsl_version
-    if version.value is None or context.expect == "cpu":
+    version = context.host.wsl_version.value
+    if not version or context.expect == "cpu":
         return
-    if version.value == 1:
+    if version == 1:
         severity = ERROR if context.expect == "gpu" else NOTE
         yield _report_in_wsl(
             context,

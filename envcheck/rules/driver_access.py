@@ -220,10 +220,8 @@ def _no_library(context: Context) -> Finding:
 
 def _driver_handed_in(context: Context) -> Evidence | None:
     """Return the driver's own libcuda: only the container runtime puts it into a container."""
-    library = context.driver.libcuda_path
-    if library.value is not None and not any(
-        part in library.value for part in ("/compat/", "/stubs/")
-    ):
+    library = context.driver.libcuda_path.value
+    if library and not any(part in library for part in ("/compat/", "/stubs/")):
         return context.seen("driver.libcuda_path")
     return None
 
@@ -241,9 +239,9 @@ def wants_gpu(context: Context) -> Evidence | None:
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
-    installs = context.toolkits.installs
-    if installs.value:
-        return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
+    installs = context.toolkits.installs.value
+    if installs:
+        return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs[0].root}")
     return None
 
 
@@ -281,7 +279,7 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
                 "driver.cuda_init_result",
             )
         return
-    release, manager = driver.release, driver.fabric_manager_version
+    release, manager = driver.release.value, driver.fabric_manager_version.value
     if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
         yield _report_fabric(
             context,
@@ -289,14 +287,10 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
             " for, is not running.",
             "driver.fabric_manager_running",
         )
-    elif (
-        release.value is not None
-        and manager.value is not None
-        and not same_release(release.value, manager.value)
-    ):
+    elif release and manager and not same_release(release, manager):
         yield _report_fabric(
             context,
-            f"The fabric manager is {manager.value} and the driver {release.value}; they must be"
+            f"The fabric manager is {manager} and the driver {release}; they must be"
             " the same release.",
             "driver.fabric_manager_version",
         )
@@ -407,7 +401,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
     """Report the toolkit's stub libcuda, made for linking, in place of the driver's."""
     driver = context.driver
     path = driver.libcuda_path.value or ""
-    if _find_result(context) == _STUB or (path and "/stubs/" in path):
+    if context.driver.cuda_init_result.value == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
         named = folder or "the toolkit's lib64/stubs"
         cure = RemoveFromLibraryPath((folder or "lib64/stubs",))
@@ -422,7 +416,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
 @rule("gpu-memory-held", last=True)
 def devices_busy(context: Context) -> Iterator[Finding]:
     """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
-    if context.gpus and _find_result(context) == _BUSY:
+    if context.gpus and context.driver.cuda_init_result.value == _BUSY:
         yield incompatible(
             "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of"
             " them, or a dead one still holds them.",
@@ -434,7 +428,7 @@ def devices_busy(context: Context) -> Iterator[Finding]:
 @rule("driver-missing", last=True)
 def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     """Report a driver on which CUDA does not start, where nothing else was found."""
-    result = _find_result(context)
+    result = context.driver.cuda_init_result.value
     if not context.gpus or result in (None, 0, _STUB, _BUSY):
         return
     message = (
@@ -451,8 +445,3 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
         (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
         cure=ReadKernelLog(),
     )
-
-
-def _find_result(context: Context) -> int | None:
-    result = context.driver.cuda_init_result
-    return result.value

@@ -471,10 +471,10 @@ def unread_installations(context: Context) -> Iterator[Finding]:
 @rule("probe-failed", severity=NOTE)
 def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     """Report an NVML error other than a mismatch where CUDA works."""
-    nvml = context.driver.nvml_result
-    if nvml.value is not None and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
+    nvml = context.driver.nvml_result.value
+    if nvml is not None and nvml not in (0, _MISMATCH) and cuda_starts(context):
         message = (
-            f"The driver's management library (NVML) does not start (result {nvml.value}), although"
+            f"The driver's management library (NVML) does not start (result {nvml}), although"
             " CUDA does. The memory and the processes of each GPU,"
             " which only NVML reports, could not be read."
         )
@@ -483,6 +483,6 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
 
 
 def _nvcc_answers(context: Context) -> Iterator[tuple[str, Fact[str]]]:
-    installs = context.toolkits.installs
-    for item in installs.value or ():
+    installs = context.toolkits.installs.value
+    for item in installs or ():
         yield f"nvcc of {item.root}", item.nvcc_release

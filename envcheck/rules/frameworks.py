@@ -363,11 +363,11 @@ def _available_pythons(context: Context, row: FrameworkRelease) -> str:
 
 
 def _name_python(context: Context) -> str:
-    version = context.python.version
-    version_text = version.value or "?"
-    implementation = context.python.implementation
-    if implementation.value and implementation.value.lower() != "cpython":
-        return f"{version_text} ({implementation.value}; the wheels are for CPython)"
+    version = context.python.version.value
+    version_text = version or "?"
+    implementation = context.python.implementation.value
+    if implementation and implementation.lower() != "cpython":
+        return f"{version_text} ({implementation}; the wheels are for CPython)"
     return version_text + (" (free-threaded)" if is_free_threaded(context) else "")
 
 

@@ -415,7 +415,7 @@ def _name_embedded(item: JudgedGpu) -> str:
 def _targets_in_words(build: Build) -> str:
     if build.compute_capabilities.value:
         return f" (it has code for {', '.join(build.compute_capabilities.value)})"
-    if build.cuda.value is not None:
+    if build.cuda.value:
         return f" (built with CUDA {build.cuda.value})"
     return ""
 

@@ -162,16 +162,12 @@ def _applies(
 
 def fits_machine(context: Context, problem: KnownProblem) -> bool:
     """Return whether platform, Python and GPUs are those of a problem."""
-    python, gpus = context.python.version, context.gpus
+    python, gpus = context.python.version.value, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
-    if problem.pythons and not (
-        python.value is not None and matches(python.value, problem.pythons)
-    ):
+    if problem.pythons and not (python and matches(python, problem.pythons)):
         return False
-    capabilities = [
-        gpu.compute_capability.value for gpu in gpus if gpu.compute_capability.value is not None
-    ]
+    capabilities = [gpu.compute_capability.value for gpu in gpus if gpu.compute_capability.value]
     return not problem.compute_capabilities or any(
         matches(item, problem.compute_capabilities) for item in capabilities
     )
@@ -309,23 +305,21 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
 
     An unknown one always does.
     """
-    release = context.driver.release
-    if cuda is None or release.value is None:
-        offered = context.driver.cuda_driver_version
-        return (
-            cuda is None or offered.value is None or numbers(cuda)[:1] <= numbers(offered.value)[:1]
-        )
+    release = context.driver.release.value
+    if cuda is None or not release:
+        offered = context.driver.cuda_driver_version.value
+        return cuda is None or offered is None or numbers(cuda)[:1] <= numbers(offered)[:1]
     toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
     floor = floor_of(toolkit, windows=context.os == "windows")
     try:
-        return floor is None or Version(release.value) >= Version(floor)
+        return floor is None or Version(release) >= Version(floor)
     except InvalidVersion:
         return True
 
 
 def release_for_driver(context: Context, build: Build) -> str:
     """Name what of the same framework runs on the driver that is there; "" when nothing does."""
-    if context.driver.release.value is None:
+    if not context.driver.release.value:
         return ""
     if build.traits.index:
         version, variant = choose_variant(context, build.framework, build.version)

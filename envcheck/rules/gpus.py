@@ -180,7 +180,7 @@ def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
 
 
 def _same_or_slower(first: Gpu, second: Gpu) -> bool:
-    if first.name.value is not None and first.name.value == second.name.value:
+    if first.name.value and first.name.value == second.name.value:
         return True
     slower = numbers(second.compute_capability.value)
     return bool(slower) and numbers(first.compute_capability.value) > slower
@@ -224,11 +224,11 @@ def product_of(gpu: Gpu) -> GpuProduct | None:
 
     Reports often leave the brand out ("RTX 3090").
     """
-    if gpu.pci_id.value is not None:
+    if gpu.pci_id.value:
         product = find_gpu_by_pci_id(gpu.pci_id.value)
         if product is not None:
             return product
-    if gpu.name.value is None:
+    if not gpu.name.value:
         return None
     return find_gpu_by_name(gpu.name.value) or find_gpu_by_name(f"GeForce {gpu.name.value}")
 

@@ -191,9 +191,7 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
 
 def _other_evidence(context: Context) -> tuple[Evidence, ...]:
     names = ", ".join(map(other_gpu_name, context.other_gpus))
-    drivers = [
-        gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value is not None
-    ]
+    drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value]
     shown = names
     if drivers:
         shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})"
@@ -380,8 +378,8 @@ def _differs(context: Context, key: str, words: str, seen: Evidence, cure: Fix) 
 @rule("cpu-missing-avx", goal="any")
 def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     """Report builds that need processor instructions this CPU does not have."""
-    architecture = context.host.architecture
-    if architecture.value is None or architecture.value not in _X86:
+    architecture = context.host.architecture.value
+    if not architecture or architecture not in _X86:
         return
     for build in judged_builds(context):
         features = build.release.cpu_features if build.release else ()
@@ -453,18 +451,18 @@ def _is_full(gpu: Gpu) -> bool:
 
 
 def _read_bytes(gpu: Gpu) -> tuple[int, int]:
-    used, total = gpu.memory_used_bytes, gpu.memory_bytes
-    if used.value is not None and total.value is not None:
-        return (used.value, total.value)
+    used, total = gpu.memory_used_bytes.value, gpu.memory_bytes.value
+    if used is not None and total is not None:
+        return (used, total)
     return (0, 0)
 
 
 def _is_closed(gpu: Gpu) -> bool:
-    mode = gpu.compute_mode
-    if mode.value is None:
+    mode = gpu.compute_mode.value
+    if not mode:
         return False
     has_processes = bool(gpu.processes.value)
-    return mode.value == "prohibited" or (mode.value.startswith("exclusive") and has_processes)
+    return mode == "prohibited" or (mode.startswith("exclusive") and has_processes)
 
 
 def _index(gpu: Gpu) -> str:
@@ -472,9 +470,9 @@ def _index(gpu: Gpu) -> str:
 
 
 def _describe_gpu(gpu: Gpu) -> str:
-    index = gpu.nvml_index
-    if index.value is not None:
-        return f"GPU {index.value} ({gpu_name(gpu)})"
+    index = gpu.nvml_index.value
+    if index is not None:
+        return f"GPU {index} ({gpu_name(gpu)})"
     return gpu_name(gpu)
 
 
@@ -543,12 +541,12 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
 @rule("os-limit", severity=WARNING)
 def small_shared_memory(context: Context) -> Iterator[Finding]:
     """Report a container whose /dev/shm is too small for several GPUs."""
-    shm, container = context.host.shm_bytes, context.host.container
-    if len(context.gpus) < 2 or not container.value or not judged_builds(context):
+    shm, container = context.host.shm_bytes.value, context.host.container.value
+    if len(context.gpus) < 2 or not container or not judged_builds(context):
         return
-    if shm.value is not None and shm.value < _SMALL_SHM:
+    if shm is not None and shm < _SMALL_SHM:
         message = (
-            f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL"
+            f"The shared memory of this container (/dev/shm) holds {shm >> 20} MiB: NCCL"
             f" between {len(context.gpus)} GPUs and data loaders"
             " share memory there and fail when it is full."
         )

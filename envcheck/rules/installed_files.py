@@ -166,7 +166,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
     """Find an installation that did not come to its end, of envcheck or of pip."""
     leftovers: Fact[tuple[InstallLeftover, ...]] = context.python.install_leftovers
     found = _read(context, leftovers, "python.install_leftovers")
-    folder = context.python.prefix
+    folder = context.python.prefix.value
     for item in found:
         evidence = (Evidence("python.install_leftovers", item.path),)
         label = f"{item.distribution} {item.release}".strip()
@@ -176,7 +176,7 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
                 f"An installation into this environment has not come to its end: {item.path} is"
                 f" still there{lost}."
             )
-            settle = SettleInstallation(folder.value or "", lacks_journal=not item.command)
+            settle = SettleInstallation(folder or "", lacks_journal=not item.command)
             yield incompatible(message, evidence, cure=settle)
         elif item.kind == "start-code":
             message = f"Python ends as soon as it starts: {item.path} says {item.command}."
@@ -221,12 +221,10 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
 
 def _lacks_needed(context: Context, distribution: str) -> bool:
     """Return whether a file that an import needs is damaged, or that is unknown."""
-    faults = context.python.file_faults
-    if faults.value is None:
+    faults = context.python.file_faults.value
+    if faults is None:
         return True
-    return any(
-        find_import(context, item) for item in faults.value if item.distribution == distribution
-    )
+    return any(find_import(context, item) for item in faults if item.distribution == distribution)
 
 
 def _read(context: Context, fact: Fact[tuple[T, ...]], name: str) -> tuple[T, ...]:

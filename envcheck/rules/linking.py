@@ -88,8 +88,8 @@ def _of_goal(context: Context, faults: tuple[LinkFault, ...]) -> tuple[LinkFault
 
 def is_proven(context: Context, owner: str, name: str) -> bool:
     """Return whether a link fault already reports an unmet requirement."""
-    fact = context.python.link_faults
-    faults = _of_goal(context, fact.value or ())
+    fact = context.python.link_faults.value
+    faults = _of_goal(context, fact or ())
     faults = tuple(item for item in faults if item.distribution == owner)
     return any(
         name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults
@@ -635,7 +635,7 @@ def _describe_other_python(context: Context, extension: Extension) -> str:
     """Compare an extension's ABI tag with the interpreter: _ext.cpython-37m-....so."""
     match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
     version = context.python.version.value
-    if match is None or version is None or major_minor(version) == ".".join(match.groups()):
+    if match is None or not version or major_minor(version) == ".".join(match.groups()):
         return ""
     return f"was built for Python {match.group(1)}.{match.group(2)}, but this is Python {version}"
 

@@ -132,7 +132,7 @@ def required_driver(context: Context) -> Iterator[Finding]:
     floor, facts = context.demands.min_driver, context.driver
     release = context.need(facts.release, "driver.release") if floor else None
     # Jetson's comes with the system
-    if floor and release is None and facts.cuda_driver_version.value is not None:
+    if floor and release is None and facts.cuda_driver_version.value:
         raise UndecidedError(
             "driver.release", Unknown("failed", "this machine's driver has no release number")
         )

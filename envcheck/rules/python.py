@@ -264,29 +264,25 @@ def _glibc_finding(
 
 
 def _libc_text(context: Context) -> str:
-    libc = context.host.libc_version
-    return f"glibc {libc.value}" if libc.value is not None else "an older one"
+    libc = context.host.libc_version.value
+    return f"glibc {libc}" if libc else "an older one"
 
 
 @rule("libstdcxx-mismatch", severity=WARNING, goal="any")
 def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.python
-    path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
+    path, glibcxx = python.libstdcxx_path.value, python.libstdcxx_glibcxx
     # of a copy that is proven to lack a version, another rule says so
     faults = python.link_faults.value or ()
-    if (
-        path.value is None
-        or isinstance(glibcxx, (Absent, Unknown))
-        or path.value in {x.found for x in faults}
-    ):
+    if path is None or isinstance(glibcxx, (Absent, Unknown)) or path in {x.found for x in faults}:
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)
         if not need or not _is_older(glibcxx.value, need):
             continue
         yield incompatible(
-            f"This Python loads {path.value}, which provides GLIBCXX up to {glibcxx.value}; wheels"
+            f"This Python loads {path}, which provides GLIBCXX up to {glibcxx.value}; wheels"
             f" tagged like those of {build.label} may need GLIBCXX_{need}.",
             (
                 context.seen("python.libstdcxx_path"),

@@ -293,7 +293,9 @@ def decisive_cells(context: Context, row: FrameworkRelease, extras: tuple[str, .
     )
 
 
-def _of_version(context: Context, row: FrameworkRelease, extras: tuple[str, ...]) -> Hashable:
+def _of_version(
+    context: Context, row: FrameworkRelease, extras: tuple[str, ...]
+) -> tuple[Hashable, ...]:
     """Return what tables say of a version here.
 
     The version itself where a rule of a plugin may ask for it.

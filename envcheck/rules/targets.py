@@ -428,12 +428,12 @@ def _filter_installable(
     """
     if not rows:
         return UNLISTED, ()
-    libc = context.host.libc_kind
+    libc = context.host.libc_kind.value
     checks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
         (BITS, lambda _: not _is_32bit(context)),
         (PLATFORM, lambda row: row.platform in (context.platform, "any")),
         (PYTHON, lambda row: supports_python(context, row)),
-        (LIBC, lambda row: not (libc.value == "musl" and row.platform.startswith("linux"))),
+        (LIBC, lambda row: not (libc == "musl" and row.platform.startswith("linux"))),
         (GLIBC, lambda row: _has_glibc(context, row)),
         (EXTRA, lambda row: has_extras(row, extras)),
         (EXTRA_PLATFORM, lambda row: has_extra_wheels(context.platform, row, extras)),
@@ -451,11 +451,11 @@ def _is_32bit(context: Context) -> bool:
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
-    floor, libc = wheel_glibc(row), context.host.libc_version
-    if not floor or libc.value is None:
+    floor, libc = wheel_glibc(row), context.host.libc_version.value
+    if not floor or not libc:
         return True
     try:
-        return Version(libc.value) >= Version(floor)
+        return Version(libc) >= Version(floor)
     except InvalidVersion:
         return True
 

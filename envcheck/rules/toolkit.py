@@ -467,7 +467,7 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
 def _two_compilers(context: Context) -> Iterator[Finding]:
     """Find builds of CUDA code that take headers of one toolkit and nvcc of another."""
     facts = context.toolkits
-    if facts.cuda_home.value is not None:
+    if facts.cuda_home.value:
         yield from _find_disagreements(
             context, facts.cuda_home_root, describe_home(context), WARNING
         )
@@ -627,11 +627,11 @@ def _ptxas_install(context: Context) -> ToolkitInstall | None:
     The wheel's, else the one on PATH, else /usr/local/cuda's.
     """
     installs = context.toolkits.installs.value or ()
-    with_ptxas = [item for item in installs if item.ptxas_path.value is not None]
+    with_ptxas = [item for item in installs if item.ptxas_path.value]
     on_path = context.toolkits.ptxas_on_path.value
     searched = [
         *(item for item in with_ptxas if item.origin == "wheels"),
-        *(item for item in with_ptxas if on_path is not None and item.ptxas_path.value == on_path),
+        *(item for item in with_ptxas if on_path and item.ptxas_path.value == on_path),
         *(item for item in with_ptxas if item.root == context.toolkits.usr_local_cuda.value),
     ]
     return searched[0] if searched else None
