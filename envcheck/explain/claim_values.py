@@ -339,7 +339,7 @@ def find_extension_package(values: ClaimValues) -> str:
         for match in filter(
             None, (re.search(pattern, event.text) for event in values.claim.events)
         ):
-            if values.log.matrix.framework_of(match.group(1)) is None:
+            if not values.log.matrix.framework_of(match.group(1)):
                 return match.group(1)
     modules = {module for row in load_companions().rows for module in row.distributions.values()}
     named = next((word for word in re.findall(r"\w+", values.text.lower()) if word in modules), "")

@@ -197,7 +197,7 @@ def find_fitting_releases(clash: Clash, matrix: Matrix) -> tuple[str, ...]:
 def _find_companion(matrix: Matrix, moved: Demand, kept: Demand) -> str:
     """Return the newest release of a companion that takes the framework which another keeps."""
     framework = matrix.framework_of(kept.package)
-    if framework is None or matrix.companion_of(moved.name) is None:
+    if not framework or not matrix.companion_of(moved.name):
         return ""
     pins = matrix.companion_pins(framework, moved.name)
     fits = (

@@ -161,13 +161,13 @@ class Matrix:
         ]
         return dict(reversed(rows))  # the first row of a name counts
 
-    def framework_of(self, distribution: str) -> str | None:
-        """Return the framework a distribution (normalised name) belongs to."""
-        return self._owners[distribution][0] if distribution in self._owners else None
+    def framework_of(self, distribution: str) -> str:
+        """Return the framework a distribution (normalised name) belongs to; "" for none."""
+        return self._owners.get(distribution, ("", ""))[0]
 
-    def module_of(self, distribution: str) -> str | None:
-        """Return the top-level module a framework distribution owns."""
-        return self._owners[distribution][1] if distribution in self._owners else None
+    def module_of(self, distribution: str) -> str:
+        """Return the top-level module a framework distribution owns; "" for any other."""
+        return self._owners.get(distribution, ("", ""))[1]
 
     def release(
         self, framework: str, version: str, platform: str, distribution: str | None = None
@@ -292,14 +292,14 @@ class Matrix:
             if cells["platform"] in (platform, "any") and cells.get("cuda")
         )
 
-    def companion_of(self, distribution: str) -> str | None:
+    def companion_of(self, distribution: str) -> str:
         """Return the companion of a distribution.
 
-        Keras for tf-keras; None for one that is judged like a framework.
+        Keras for tf-keras; "" for any other, and for one that is judged like a framework.
         """
         if self.framework_of(distribution):
-            return None
-        return self._companion_names.get(distribution)
+            return ""
+        return self._companion_names.get(distribution, "")
 
     @cached_property
     def _companion_names(self) -> dict[str, str]:
@@ -362,11 +362,9 @@ class Matrix:
         self, distribution: str, platform: str | None = None, specifier: str = ""
     ) -> tuple[FrameworkRelease, ...]:
         """List the releases of a companion, newest first, for every platform or for one."""
-        name = self.companion_of(distribution)
-        rows = self.releases(name, platform) if name else ()
         return tuple(
             row
-            for row in rows
+            for row in self.releases(self.companion_of(distribution), platform)
             if row.distribution == distribution and within(row.version, specifier)
         )
 
@@ -376,8 +374,8 @@ class Matrix:
         Build no other row.
         """
         name = self.companion_of(distribution)
-        for version in self.versions(name) if name else ():
-            for cells in self._releases_of(name or "")[version]:
+        for version in self.versions(name):
+            for cells in self._releases_of(name)[version]:
                 if cells["distribution"] == distribution and required in cells.get("requires", ()):
                     yield self._row(FrameworkRelease, cells, framework=name, version=version)
 

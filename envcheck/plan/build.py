@@ -6,7 +6,8 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
+from typing import Any
 
 from packaging.version import Version
 
@@ -155,22 +156,20 @@ class AlternativeSearch:
         facts: Facts | None = None,
         goal: str = "",
         requests: Requests = (),
-        **description: str,
+        **described: Any,
     ) -> Iterator[Change]:
         """Try every Python with a wheel, and keep the one with the newest release."""
-        relevant = requests or self.requests
-        minor, choices = self.best_python(facts or self.context.facts, goal, relevant)
+        machine = facts or self.context.facts
+        minor = self.best_python(machine, goal, requests or self.requests)[0]
         if minor:
-            summary = _python_named(self.context, minor)
-            expect = goal or self.options.expect
-            yield self._change(
-                summary,
+            yield from self._try(
+                _python_named(self.context, minor),
                 PYTHON,
-                choices,
+                facts=with_python(machine, minor),
+                goal=goal,
+                requests=requests,
                 python=minor,
-                expect=expect,
-                requests=relevant,
-                **description,
+                **described,
             )
 
     def best_python(self, facts: Facts, goal: str, requests: Requests) -> tuple[str, list[Choice]]:
@@ -193,13 +192,13 @@ class AlternativeSearch:
 
     def releases(self, goal: str = "") -> Iterator[Change]:
         """Try the rest of the line asked for, then any version, then any name without extras."""
-        for requests in self._relaxed_requests():
-            choices = self._find_choices(self.context.facts, goal, requests)
-            if choices:
-                summary = "a different release from the one requested"
-                expect = goal or self.options.expect
-                yield self._change(summary, RELEASE, choices, requests=requests, expect=expect)
-                return
+        what = "a different release from the one requested"
+        found = (
+            change
+            for requests in self._relaxed_requests()
+            for change in self._try(what, RELEASE, goal=goal, requests=requests)
+        )
+        return islice(found, 1)
 
     def _relaxed_requests(self) -> list[Requests]:
         variants = [
@@ -216,27 +215,14 @@ class AlternativeSearch:
             if name == request.framework or not all(name in names for names in accepted):
                 continue
             requests = read_requests((name, *request.companions), self.context.matrix)
-            choices = self._find_choices(self.context.facts, requests=requests)
-            if choices:
-                yield self._change(
-                    f"{name} in place of {request.framework}", RELEASE, choices, requests=requests
-                )
+            what = f"{name} in place of {request.framework}"
+            yield from self._try(what, RELEASE, requests=requests)
 
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds, of which no extra and no label brings CUDA."""
-        requests = tuple(map(without_cuda, self.requests))
         if self.context.goal == "gpu":
-            choices = self._find_choices(self.context.facts, "cpu", requests)
-        else:
-            choices = []
-        if choices:
-            is_cpu_build = not any(
-                choice.best and choice.best.candidate.is_gpu for choice in choices
-            )
-            summary = "work on the CPU"
-            if is_cpu_build:
-                summary = "a build for the CPU"
-            yield self._change(summary, CPU, choices, expect="cpu", requests=requests)
+            requests = tuple(map(without_cuda, self.requests))
+            yield from self._try("work on the CPU", CPU, goal="cpu", requests=requests)
 
     def wsl(self) -> Iterator[Change]:
         """Try the Linux wheels in WSL 2, which runs on the driver of Windows."""
@@ -244,43 +230,44 @@ class AlternativeSearch:
         if self.context.platform == "win_amd64" and self.context.goal == "gpu":
             linux = planned_facts(None, in_wsl(facts), self.context.matrix, expects_gpu=True)
             facts_in_wsl = replace(linux, gpus=facts.gpus, driver=facts.driver)
-            choices = self._find_choices(
-                replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF)))
+            yield from self._try(
+                "WSL 2, where the wheels for Linux run",
+                WSL,
+                facts=replace(facts_in_wsl, host=replace(linux.host, wsl_version=Known(2, WHATIF))),
+                platform=LINUX,
+                driver=facts.driver.release.value or "",
+                gpus=self.options.description.gpus or capabilities(facts),
             )
-            if choices:
-                release = facts.driver.release.value
-                gpus = self.options.description.gpus or capabilities(facts)
-                driver = release or ""
-                summary = "WSL 2, where the wheels for Linux run"
-                yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
 
     def drivers(self) -> Iterator[Change]:
         """Try the newest driver that drives every GPU.
 
         Where that is an older one, it is the last that does.
         """
-        release, summary = self._newest_driver()
+        release, what = self._newest_driver()
         if release:
-            choices = self._find_choices(with_driver(self.context.facts, release))
-        else:
-            choices = []
-        if choices:
-            yield self._change(summary, DRIVER, choices, driver=release)
+            facts = with_driver(self.context.facts, release)
+            yield from self._try(what, DRIVER, facts=facts, driver=release)
 
     def libcs(self) -> Iterator[Change]:
         """Try the C libraries that admitted releases need, from the oldest on.
 
         In place of musl, from the newest.
         """
-        kind = self.context.host.libc_kind.value
         versions = self._libcs()
-        for version in versions[::-1] if kind == "musl" else versions:
-            choices = self._find_choices(with_libc(self.context.facts, version))
-            if choices:
-                yield self._change(
-                    f"a system with glibc {version} or newer", LIBC, choices, glibc=version
-                )
-                return
+        if self.context.host.libc_kind.value == "musl":
+            versions.reverse()
+        found = (
+            change
+            for version in versions
+            for change in self._try(
+                f"a system with glibc {version} or newer",
+                LIBC,
+                facts=with_libc(self.context.facts, version),
+                glibc=version,
+            )
+        )
+        return islice(found, 1)
 
     def pairs(self) -> Iterator[Change]:
         """Try another Python with a newer driver, CPU builds or other releases, and two of them."""
@@ -294,7 +281,7 @@ class AlternativeSearch:
             for change in (*self.pythons(goal="cpu", requests=asked), *self.releases(goal="cpu")):
                 yield replace(
                     change,
-                    what=f"{change.what} and a build for the CPU",
+                    what=f"{change.what} and work on the CPU",
                     effort=change.effort + CPU,
                 )
 
@@ -304,10 +291,33 @@ class AlternativeSearch:
             for change in self.pythons(with_driver(self.context.facts, release), driver=release):
                 yield replace(change, what=f"{change.what} and {summary}", effort=PYTHON + DRIVER)
 
-    def _find_choices(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
+    def _try(
+        self,
+        what: str,
+        effort: int,
+        *,
+        facts: Facts | None = None,
+        goal: str = "",
+        requests: Requests = (),
+        **described: Any,
+    ) -> Iterator[Change]:
+        """Yield a change if every request can be met after it."""
+        asked = requests or self.requests
+        choices = self._find_choices(facts or self.context.facts, goal, asked)
+        if not choices:
+            return
+        description = replace(self.options.description, **described)
+        texts = tuple(text for item in asked for text in item.texts)
+        if asked == self.requests and self.options.typed:
+            texts = self.options.typed
+        argv = replan(texts, description, goal or self.options.expect)
+        solution = ", ".join(map(_requirement_of, choices))
+        yield Change(what, effort, solution, (*argv, *self.options.repeat_options))
+
+    def _find_choices(self, facts: Facts, goal: str, requests: Requests) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
         choices = []
-        for request in requests or self.requests:
+        for request in requests:
             choice = choose(
                 judge,
                 request,
@@ -330,19 +340,6 @@ class AlternativeSearch:
             return False
         is_planned = self.context.goal == "cpu" and self.options.expect != "cpu"
         return is_planned or not needs_gpu(context, candidate)
-
-    def _change(
-        self, summary: str, effort: int, choices: list[Choice], **changes: object
-    ) -> Change:
-        requests = changes.pop("requests", self.requests)
-        expect = str(changes.pop("expect", self.options.expect))
-        description = replace(self.options.description, **changes)
-        assert isinstance(requests, tuple)  # noqa: S101 - given so above
-        texts = tuple(text for item in requests for text in item.texts)
-        if requests == self.requests and self.options.typed:
-            texts = self.options.typed
-        argv = (*replan(texts, description, expect), *self.options.repeat_options)
-        return Change(summary, effort, ", ".join(map(_requirement_of, choices)), argv)
 
     def _minors(self, facts: Facts, goal: str) -> list[str]:
         """List the Pythons of releases that driver and GPU code allow, newest first."""

@@ -64,7 +64,7 @@ def isolate_framework(context: Context, framework: str) -> Context:
         found,
         frameworks=_keep(found.frameworks, lambda item: item.framework == framework),
         distributions=_keep(
-            found.distributions, lambda item: owner_of(item.name) in (None, framework)
+            found.distributions, lambda item: owner_of(item.name) in ("", framework)
         ),
     )
     requirements = tuple(

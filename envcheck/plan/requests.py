@@ -121,7 +121,7 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     except UnknownNameError as error:
         raise UnknownPackageError(f"{error}{_suggest_companion(text, str(error))}") from None
     name, extras = requirement.name, requirement.extras
-    framework = matrix.framework_of(name) or ""
+    framework = matrix.framework_of(name)
     if framework:
         try:
             extras = known_framework(framework).read_extras(extras)

@@ -317,8 +317,7 @@ def _known_break(
 
 
 def _tried_release(context: Context, item: Distribution) -> TriedRelease | None:
-    framework = context.matrix.framework_of(item.name)
-    return tried_release(framework, item.version) if framework else None
+    return tried_release(context.matrix.framework_of(item.name), item.version)
 
 
 def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
@@ -429,7 +428,7 @@ def _loads_wheels(context: Context, items: list[Violation]) -> bool:
     On a CPU those alone that importing the framework loads.
     """
     framework = context.matrix.framework_of(items[0].owner.name)
-    is_linked = framework is not None and known_framework(framework).cuda.brings_libraries
+    is_linked = framework != "" and known_framework(framework).cuda.brings_libraries
     return context.goal == "gpu" or (is_linked and not all(item.by_extra for item in items))
 
 
@@ -474,7 +473,7 @@ def _is_other_major(item: Violation, found: Distribution) -> bool:
 def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     framework = context.matrix.framework_of(item.owner.name)
     version, name = item.owner.version, item.owner.name
-    row = context.matrix.release(framework, version, context.platform, name) if framework else None
+    row = context.matrix.release(framework, version, context.platform, name)
     if row is None or item.name not in row.requires:
         return ()
     return (cite(f"{name} {version}", f"{item.name} {row.requires[item.name]}", row),)
@@ -509,11 +508,11 @@ def _severity(context: Context, item: Violation, known_break: KnownBreak | None)
 
 def _within_framework(context: Context, item: Violation) -> bool:
     framework = context.matrix.framework_of(item.owner.name)
-    return framework is not None and framework == context.matrix.framework_of(item.name)
+    return framework != "" and framework == context.matrix.framework_of(item.name)
 
 
 def _extra(context: Context, item: Violation) -> str:
-    framework = context.matrix.framework_of(item.owner.name) or ""
+    framework = context.matrix.framework_of(item.owner.name)
     row = context.matrix.release(framework, item.owner.version, context.platform, item.owner.name)
     return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
 
@@ -732,7 +731,7 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
 
 
 def _is_part(context: Context, item: Distribution) -> bool:
-    return item.name in _PARTS or context.matrix.framework_of(item.name) is not None
+    return item.name in _PARTS or context.matrix.framework_of(item.name) != ""
 
 
 def _keep_out(context: Context, outer: Distribution) -> Fix:

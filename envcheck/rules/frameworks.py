@@ -206,11 +206,9 @@ def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]
     owners: dict[tuple[str, str], list[Distribution]] = {}
     shared = {module for identity in identities() for module in identity.namespaces}
     for name, item in context.distributions.items():
+        module = context.matrix.module_of(name)
         # conda's metapackages hold nothing
-        module = None
-        if item.scope != "conda":
-            module = context.matrix.module_of(name)
-        if module and module not in shared:
+        if item.scope != "conda" and module and module not in shared:
             owners.setdefault((module, item.location), []).append(item)
     return owners
 
@@ -231,10 +229,8 @@ def _list_required(item: Distribution) -> set[str]:
 
 
 def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
-    framework = context.matrix.framework_of(item.name) or ""
-    row = None
-    if item.version:
-        row = context.matrix.release(framework, item.version, context.platform, item.name)
+    framework = context.matrix.framework_of(item.name)
+    row = context.matrix.release(framework, item.version, context.platform, item.name)
     return row is not None and row.stub_for in names
 
 
@@ -504,7 +500,7 @@ def _names_framework(context: Context, name: str, specifier: str, peers: tuple[s
         return within(version, specifier)
 
     section = context.matrix.companion_of(name)
-    rows = context.matrix.releases(section, context.platform, admits) if section else ()
+    rows = context.matrix.releases(section, context.platform, admits)
     return any(not required_frameworks(row, peers).keys().isdisjoint(peers) for row in rows)
 
 

@@ -65,7 +65,7 @@ def problem_findings(
 def empty_wheels(context: Context) -> Iterator[Finding]:
     """Yield the distributions that bring no framework here, such as placeholders."""
     for name, item in context.distributions.items():
-        if context.matrix.framework_of(name) is None or item.scope == "conda":
+        if not context.matrix.framework_of(name) or item.scope == "conda":
             continue
         tables = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
         for problem in (

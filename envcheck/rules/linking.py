@@ -329,7 +329,7 @@ def _describe_lost_wheels(
     )
     absent = _absent_requirements(context, fault.distribution)
     if not absent:
-        framework = context.matrix.framework_of(fault.distribution) or ""
+        framework = context.matrix.framework_of(fault.distribution)
         return message, LACKS_WHEEL, InstallCudaLibraries(framework, unmet, are_pinned=True)
     owner = context.distributions[fault.distribution]
     public = owner.public
@@ -364,7 +364,7 @@ def _outside_wheels(
     elif (
         context.goal == "cpu"
     ):  # where GPUs are meant to work, the rules of the toolkit and of cuDNN say it
-        framework = context.matrix.framework_of(fault.distribution) or ""
+        framework = context.matrix.framework_of(fault.distribution)
         builds = (item for item in installed_builds(context) if item.framework == framework)
         cuda = next((item.cuda.value or "" for item in builds), "")
         cure = InstallToolkit(cuda, framework, fault.distribution) if cuda else FollowRow()
@@ -492,7 +492,7 @@ def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
 
 def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
     # cuda-toolkit names each wheel under an extra
-    is_list = context.matrix.framework_of(owner.name) is None
+    is_list = not context.matrix.framework_of(owner.name)
     for required in filter(None, map(find_requirement, owner.requires)):
         name, marker = required.name, required.marker
         is_unmarked = not marker or ("extra" in marker and is_list)

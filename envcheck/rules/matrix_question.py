@@ -212,11 +212,9 @@ def _fits_beside(item: FrameworkRelease, row: FrameworkRelease) -> bool:
 def find_requirer(matrix: Matrix, text: str) -> str:
     """Name the distribution that pins one without rows, such as jax-cuda12-pjrt, or ""."""
     name = name_of(text)
-    framework = matrix.framework_of(name)
-    if framework and not any(_list_releases(matrix, text)):
-        rows = matrix.releases(framework)
-    else:
-        rows = ()
+    if any(_list_releases(matrix, text)):
+        return ""
+    rows = matrix.releases(matrix.framework_of(name))
     return next((row.distribution for row in rows if name in row.requires), "")
 
 
@@ -248,8 +246,7 @@ def _parse_pin(text: str) -> Version | None:
 def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
     """Yield the releases of the distribution that a requirement names."""
     name = name_of(text)
-    framework = matrix.framework_of(name)
-    rows = matrix.releases(framework) if framework else ()
+    rows = matrix.releases(matrix.framework_of(name))
     return (row for row in rows if row.distribution == name)
 
 
@@ -364,7 +361,7 @@ TABLES = tuple(_TABLES)
 def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease] | None:
     """List the releases of a companion that a requirement admits; None if it names no companion."""
     companion = matrix.companion_of(name_of(text))
-    if companion is None:
+    if not companion:
         return None
     asked = read_requirement(text)
     return (

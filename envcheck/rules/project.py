@@ -107,7 +107,7 @@ def _choose_installation(context: Context, text: str) -> Fix:
     requirement = read_requirement(text)
     plain = requirement.plain
     public = re.sub(r"\+[\w.]+", "", requirement.specifier)
-    versions = context.matrix.versions(context.matrix.framework_of(requirement.name) or "")
+    versions = context.matrix.versions(context.matrix.framework_of(requirement.name))
     # which counts builds as one release
     if versions and not any(within(version, public) for version in versions):
         none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."

@@ -71,9 +71,7 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
     """Yield name, specifier and origin (extra or not) of a distribution's requirements."""
     framework = context.matrix.framework_of(owner.name)
     public = owner.public
-    row = None
-    if framework:
-        row = context.matrix.release(framework, public, context.platform, owner.name)
+    row = context.matrix.release(framework, public, context.platform, owner.name)
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
         for pin in _by_row(row, owner):

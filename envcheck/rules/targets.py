@@ -139,7 +139,7 @@ def _resolve_packages(
 def _resolve_package(context: Context, requirement: Requirement) -> WantedRelease:
     """List a package's installable releases, as `rejected`, or say why there are none."""
     name = requirement.name
-    section = context.matrix.companion_of(name) or ""
+    section = context.matrix.companion_of(name)
     wanted = WantedRelease(
         name + requirement.specifier, name, section, requirement.specifier, (), None
     )
@@ -275,10 +275,10 @@ def _parse(text: str, matrix: Matrix, *, is_judged: bool = True) -> tuple[Requir
         )
     name = requirement.name
     removal = matrix.removed_distribution(name)
-    framework = matrix.framework_of(name) or (removal.framework if removal else None)
-    if framework is None and is_judged and matrix.companion_of(name):
+    framework = matrix.framework_of(name) or (removal.framework if removal else "")
+    if not framework and is_judged and matrix.companion_of(name):
         return requirement, ""  # a package on top of a framework
-    if framework is None:
+    if not framework:
         raise UnknownNameError(_unknown_name(name, matrix))
     # a user's matrix may hold a framework of its own
     if is_judged and framework not in framework_names():
@@ -511,13 +511,9 @@ def package_builds(context: Context) -> tuple[Build, ...]:
     """
     builds = []
     for item in context.distributions.values():
-        section = None
-        if item.installer != "conda":
-            section = context.matrix.companion_of(item.name)
-        row = None
-        if section:
-            row = context.matrix.release(section, item.version, context.platform, item.name)
-        if row is not None and _has_cuda(row):
+        section = context.matrix.companion_of(item.name)
+        row = context.matrix.release(section, item.version, context.platform, item.name)
+        if row is not None and item.installer != "conda" and _has_cuda(row):
             builds.append(replace(build_of(row), installed=True))
     wanted = (item.package for item in wanted_releases(context))
     return (*builds, *(build_of(row) for row in wanted if row is not None and _has_cuda(row)))

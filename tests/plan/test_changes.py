@@ -45,9 +45,7 @@ def test_the_newest_driver_that_drives_the_gpu_is_proposed(
 def test_a_newer_driver_is_more_effort_than_work_on_the_cpu() -> None:
     plan = planned("jax==0.10.*", on=machine(gpu="8.0", driver="470.256.02"))
     (driver,) = [item for item in plan.changes if "driver" in item.what]
-    assert "a build for the CPU" in [
-        item.what for item in plan.changes if item.effort < driver.effort
-    ]
+    assert "work on the CPU" in [item.what for item in plan.changes if item.effort < driver.effort]
 
 
 def test_each_change_is_a_command_that_leads_to_its_release(
@@ -74,8 +72,8 @@ def test_an_older_libc_needs_another_system() -> None:
 def test_two_changes_where_one_is_not_enough() -> None:
     plan = planned("jax>=0.12", on=machine(gpu="8.0", driver="470.256.02", python="3.10"))
     assert [(change.what, change.requirement, change.effort) for change in plan.changes] == [
-        ("Python 3.12 and a build for the CPU", "jax==0.12.0.1", 4),
-        ("a different release from the one requested and a build for the CPU", "jax==0.6.2", 5),
+        ("Python 3.12 and work on the CPU", "jax==0.12.0.1", 4),
+        ("a different release from the one requested and work on the CPU", "jax==0.6.2", 5),
         ("Python 3.12 and NVIDIA driver 620.70.06", "jax[cuda13]==0.12.0.1", 6),
     ]
     assert [change.argv.count("--driver") for change in plan.changes] == [1, 1, 1]
@@ -85,8 +83,8 @@ def test_pairs_are_tried_wherever_nothing_single_does() -> None:
     """TensorFlow has no CUDA build for Arm servers, and none of 2.10 for Python 3.11 at all."""
     server = machine("3.11", "580.65.06", "8.0", "linux_aarch64")
     assert [item.what for item in planned("tensorflow==2.10.*", on=server).changes] == [
-        "Python 3.10 and a build for the CPU",
-        "a different release from the one requested and a build for the CPU",
+        "Python 3.10 and work on the CPU",
+        "a different release from the one requested and work on the CPU",
     ]
 
 
@@ -130,7 +128,7 @@ def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
     )
     plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), PlanOptions("gpu"))
     assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
-    assert [item.what for item in plan.changes] == ["a build for the CPU"]
+    assert [item.what for item in plan.changes] == ["work on the CPU"]
 
 
 def test_windows_leads_to_wsl_where_the_linux_wheels_run() -> None:
@@ -179,9 +177,7 @@ def test_what_nobody_knows_is_undetermined(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_a_build_for_the_cpu_brings_no_cuda(asked: str, on: Description, instead: str) -> None:
-    (change,) = [
-        item for item in planned(asked, on=on).changes if item.what == "a build for the CPU"
-    ]
+    (change,) = [item for item in planned(asked, on=on).changes if item.what == "work on the CPU"]
     assert change.argv[2] == instead
     assert change.argv[-1] == "cpu"
 

@@ -254,7 +254,7 @@ def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
     )
     assert plan.releases == ()
     assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
-    assert [change.what for change in plan.changes][-1] == "a build for the CPU"
+    assert [change.what for change in plan.changes][-1] == "work on the CPU"
 
 
 def test_cuda_wheels_that_need_a_newer_libc_than_the_framework_are_known() -> None:

@@ -59,7 +59,7 @@ def test_where_no_build_of_a_release_has_code_another_release_is_offered() -> No
     assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
     assert [change.what for change in plan.changes] == [
         "a different release from the one requested",
-        "a build for the CPU",
+        "work on the CPU",
     ]
 
 
