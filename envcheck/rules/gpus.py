@@ -52,11 +52,13 @@ def select_devices(
     forms = {_form_of(entry) for entry in entries}
     if "odd" in forms or len(forms - {"invalid"}) > 1:
         return Selection((), UNDECIDED, decided=False)
+    if "uuid" in forms and not all(uuids):
+        return Selection((), "the UUIDs of the GPUs are not known", decided=False)
     if "uuid" in forms:
-        return _by_uuid(entries, uuids)
+        return _take_entries(entries, lambda entry: _find_uuid(entry, uuids))
     if "mig" in forms:
         return _by_mig(entries[0], mig_uuids)
-    return _by_index(entries, len(uuids))
+    return _take_entries(entries, lambda entry: _find_index(entry, len(uuids)))
 
 
 def _form_of(entry: str) -> str:
@@ -71,45 +73,34 @@ def _form_of(entry: str) -> str:
     return "odd" if re.match(r"(?i)(gpu|mig)-", entry) else "invalid"
 
 
-def _by_index(entries: list[str], count: int) -> Selection:
-    indexes: list[int] = []
+def _take_entries(entries: list[str], find: Callable[[str], int | str]) -> Selection:
+    """Take the GPUs of entries, up to one for which `find` gives a reason in place of a GPU."""
+    found: list[int] = []
     for entry in entries:
-        if _form_of(entry) == "invalid" or int(entry) >= count:
-            return Selection(tuple(indexes), _stop(entry, count))
-        if int(entry) in indexes:
-            return Selection((), f"GPU {entry} is listed twice, which empties the list")
-        indexes.append(int(entry))
-    return Selection(tuple(indexes))
-
-
-def _stop(entry: str, count: int) -> str:
-    if re.fullmatch(r"\+?\d+", entry):
-        if count == 1:
-            count_text = "there is only GPU 0"
-        else:
-            count_text = f"the GPUs are 0 to {count - 1}"
-        return (
-            f"{entry} is out of range ({count_text}), and the list ends at the first invalid entry"
-        )
-    entry_text = f"{entry!r} is no GPU" if entry else "an entry is empty"
-    return f"{entry_text}, and the list ends at the first invalid entry"
-
-
-def _by_uuid(entries: list[str], uuids: tuple[str, ...]) -> Selection:
-    if not all(uuids):
-        return Selection((), "the UUIDs of the GPUs are not known", decided=False)
-    indexes: list[int] = []
-    for entry in entries:
-        matches = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
-        if len(matches) != 1:
-            problem = "fits several GPUs" if matches else "is no GPU here"
-            return Selection(
-                tuple(indexes), f"{entry} {problem}, and the list ends at the first invalid entry"
-            )
-        if matches[0] in indexes:
+        position = find(entry)
+        if isinstance(position, str):
+            why = f"{position}, and the list ends at the first invalid entry"
+            return Selection(tuple(found), why)
+        if position in found:
             return Selection((), f"{entry} is listed twice, which empties the list")
-        indexes.append(matches[0])
-    return Selection(tuple(indexes))
+        found.append(position)
+    return Selection(tuple(found))
+
+
+def _find_index(entry: str, count: int) -> int | str:
+    if not re.fullmatch(r"\+?\d+", entry):
+        return f"{entry!r} is no GPU" if entry else "an entry is empty"
+    if int(entry) < count:
+        return int(entry)
+    there = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
+    return f"{entry} is out of range ({there})"
+
+
+def _find_uuid(entry: str, uuids: tuple[str, ...]) -> int | str:
+    matches = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
+    if len(matches) == 1:
+        return matches[0]
+    return f"{entry} {'fits several GPUs' if matches else 'is no GPU here'}"
 
 
 def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
