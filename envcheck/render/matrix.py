@@ -173,7 +173,7 @@ def _describe_newest(found: ReleasesFound, options: MatrixOptions) -> Document:
         Line(newer, f"{name:<{widths[0]}}  {span:<{widths[1]}}  ") for name, span, newer in rows
     ]
     commands = [_type(item.command) for item in found.newest if item.command]
-    more = found.ambiguity.strip() if works else f"All platforms: {found.message}"
+    more = "" if works else f"All platforms: {found.message}"
     sections = [Section(tuple(commands)), Section((Line(more),), is_apart=False)]
     if works or found.rows:
         sections.append(Section((_type(_list_all(found)),), Line("Every release that works:")))

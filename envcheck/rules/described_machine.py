@@ -222,13 +222,17 @@ def _read_gpus(gpu_names: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]
     names = [name.strip() for name in gpu_names]
     if [name.lower() for name in names] == ["none"]:
         return Absent(("--gpu none",))
-    gpus = tuple(_read_gpu(name, matrix) for name in names)
+    gpus = tuple(read_gpu(name, matrix) for name in names)
     return Known(gpus, Source("override", "--gpu", ", ".join(names)))
 
 
-def _read_gpu(name: str, matrix: Matrix) -> Gpu:
+def read_gpu(name: str, matrix: Matrix) -> Gpu:
+    """Read a compute capability, or the name of a product that has one; raises RequestError."""
     if matrix.architecture(name):
         return Gpu(compute_capability=_state("--gpu", name))
+    if re.fullmatch(_MINOR, name):
+        known = ", ".join(row.compute_capability for row in matrix.architectures())
+        raise RequestError(f"--gpu {name}: unknown compute capability. The matrix has {known}.")
     capabilities = find_capabilities(name)
     vendor = vendor_of_name(name)
     if not capabilities and vendor:

@@ -15,7 +15,6 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.companions import load_companions, shares_cuda
 from envcheck.matrix.documented_gpus import documented_gpus
-from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -38,7 +37,7 @@ from envcheck.model import (
 from envcheck.model.text import counted
 from envcheck.model.versions import matches, name_of, read_requirement
 from envcheck.rules.builds import find_plugin, rows_by_extra
-from envcheck.rules.described_machine import LINUX, describe_unknown_gpu, name_architectures
+from envcheck.rules.described_machine import LINUX, read_gpu
 from envcheck.rules.gpu_releases import floor_of
 from envcheck.rules.release_search import Candidate, NewestRelease, Question, RowJudge, list_newest
 from envcheck.rules.targets import check_requirements
@@ -66,10 +65,8 @@ class Answer:
         return self.requirement or f"{self.release.distribution}=={self.release.build_version}"
 
 
-def find_releases(
-    judge: RowJudge, admits: Callable[[FrameworkRelease], bool] = lambda _: True
-) -> tuple[Answer, ...]:
-    """List the admitted builds that may fit, newest first, without stubs.
+def find_releases(judge: RowJudge) -> tuple[Answer, ...]:
+    """List the builds that may fit, newest first, without stubs.
 
     Yanked releases are left out.
     """
@@ -86,16 +83,11 @@ def find_releases(
     ):
         row = candidate.row
         place = _next_place(places, row)
-        if admits(row):
-            fit = judge.judge(
-                candidate, row.platform if row.platform != "any" else question.platform or LINUX
-            )
-            if fit.verdict != INCOMPATIBLE:
-                found.append(
-                    Answer(
-                        row, fit.verdict, fit.why, place=place, driver=_lowest_driver(matrix, row)
-                    )
-                )
+        platform = row.platform if row.platform != "any" else question.platform or LINUX
+        fit = judge.judge(candidate, platform)
+        if fit.verdict != INCOMPATIBLE:
+            driver = _lowest_driver(matrix, row)
+            found.append(Answer(row, fit.verdict, fit.why, place=place, driver=driver))
     return tuple(found)
 
 
@@ -518,28 +510,11 @@ class ReleasesFound:
     def message(self) -> str:
         """Count the rows, and say what else is to be known of them."""
         if not self.rows:
-            return f"No release in the matrix meets all of these conditions.{self.ambiguity}"
+            return "No release in the matrix meets all of these conditions."
         said = _count_rows(len(self.rows))
         if self.verdict == UNDETERMINED:
             said += " The matrix does not show whether they meet all conditions."
-        return said + self.ambiguity
-
-    @property
-    def ambiguity(self) -> str:
-        """Say which architectures the name of the GPU stands for; "" where it names one."""
-        capabilities = self._judge.question.capabilities
-        if len(capabilities) < 2:
-            return ""
-        return _describe_ambiguity(self._judge.matrix, self.question["gpu"], capabilities)
-
-
-def _describe_ambiguity(matrix: Matrix, name: str, capabilities: tuple[str, ...]) -> str:
-    """Say which architectures a product name stands for, and ask for the one that is meant."""
-    meant = name_architectures(capabilities, matrix)
-    return (
-        f" --gpu {name[:40]!r} stands for {meant}. Give the one that you mean, such as --gpu"
-        f" {capabilities[-1]}."
-    )
+        return said
 
 
 def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
@@ -559,27 +534,15 @@ def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
         )
     if conditions["framework"]:
         check_framework(conditions["framework"], matrix.judged())
-    capabilities = _find_capabilities(matrix, conditions["gpu"])
+    gpu = conditions["gpu"]
     return Question(
         conditions["python"],
         conditions["driver"],
-        capabilities,
+        (read_gpu(gpu, matrix).compute_capability.value or "") if gpu else "",
         conditions["platform"],
         conditions["framework"],
-        conditions["gpu"],
+        gpu,
     )
-
-
-def _find_capabilities(matrix: Matrix, gpu: str) -> tuple[str, ...]:
-    if not gpu or matrix.architecture(gpu):
-        return (gpu,) if gpu else ()
-    if re.fullmatch(r"\d+\.\d+", gpu):
-        known = ", ".join(row.compute_capability for row in matrix.architectures())
-        raise RequestError(f"--gpu {gpu}: unknown compute capability. The matrix has {known}.")
-    found = find_capabilities(gpu)
-    if not found:
-        raise RequestError(f"--gpu {gpu}: {describe_unknown_gpu(gpu)}.")
-    return found
 
 
 def check_framework(name: str, known: Iterable[str]) -> None:

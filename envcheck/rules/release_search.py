@@ -51,7 +51,7 @@ class Question:
 
     python: str = ""  # 3.11, or 3.13t for the free-threaded build
     driver: str = ""  # driver release version
-    capabilities: tuple[str, ...] = ()  # compute capabilities the GPU may have
+    capability: str = ""  # compute capability of the GPU
     platform: str = ""  # linux_x86_64 ...
     framework: str = ""
     gpu: str = ""  # as it was typed
@@ -59,7 +59,7 @@ class Question:
     @property
     def is_about_gpus(self) -> bool:
         """Return whether only builds that use a GPU can answer."""
-        return bool(self.driver or self.capabilities)
+        return bool(self.driver or self.capability)
 
 
 @dataclass
@@ -101,30 +101,26 @@ _REFUSED = Fit(INCOMPATIBLE)
 
 
 class RowJudge:
-    """Judges candidates on the machines that a question describes.
-
-    One for each platform, and each GPU of a name.
-    """
+    """Judges candidates on the machines that a question describes, one for each platform."""
 
     def __init__(self, matrix: Matrix, question: Question) -> None:
         self.matrix, self.question = matrix, question
-        self._judges: dict[str, tuple[ReleaseJudge, ...]] = {}
+        self._judges: dict[str, ReleaseJudge] = {}
         self._known: dict[Hashable, tuple[Candidate, Fit]] = {}
 
     def context(self, platform: str) -> Context:
         """Return a machine of a platform."""
-        return self._machines(platform)[0].context
+        return self._machine(platform).context
 
     def judge(self, candidate: Candidate, platform: str) -> Fit:
         """Judge a candidate, or reuse the findings of one with the same decisive cells."""
-        contexts = [judge.context for judge in self._machines(platform)]
-        extras = candidate.extras
-        cells = [
-            decisive_cells(context, row, extras) for context in contexts for row in candidate.rows
-        ]
+        context, extras = self.context(platform), candidate.extras
+        cells = [decisive_cells(context, row, extras) for row in candidate.rows]
         key = (platform, extras, *cells)
         if key not in self._known:
-            self._known[key] = candidate, self._judge(candidate, platform)
+            is_refused = _is_refused(context, candidate)
+            fit = _REFUSED if is_refused else self.judge_fully(candidate, platform)
+            self._known[key] = candidate, fit
         judged, fit = self._known[key]
         if judged is candidate or not (fit.why or fit.errors):
             return fit
@@ -132,30 +128,17 @@ class RowJudge:
 
     def judge_fully(self, candidate: Candidate, platform: str) -> Fit:
         """Judge a candidate by all rules, without bounds and without what was found of others."""
-        return _join([_judge_on(judge, candidate) for judge in self._machines(platform)])
+        return _judge_on(self._machine(platform), candidate)
 
-    def _judge(self, candidate: Candidate, platform: str) -> Fit:
-        judges = self._machines(platform)
-        return _join(
-            [
-                _REFUSED if _is_refused(one.context, candidate) else _judge_on(one, candidate)
-                for one in judges
-            ]
-        )
-
-    def _machines(self, platform: str) -> tuple[ReleaseJudge, ...]:
+    def _machine(self, platform: str) -> ReleaseJudge:
         if platform not in self._judges:
-            gpus = self.question.capabilities or ("",)
-            self._judges[platform] = tuple(
-                ReleaseJudge(self._describe(platform, gpu)) for gpu in gpus
-            )
+            self._judges[platform] = ReleaseJudge(self._describe(platform))
         return self._judges[platform]
 
-    def _describe(self, platform: str, gpu: str) -> Context:
+    def _describe(self, platform: str) -> Context:
         question = self.question
-        description = Description(
-            question.python, question.driver, (gpu,) if gpu else (), platform=platform
-        )
+        gpus = (question.capability,) if question.capability else ()
+        description = Description(question.python, question.driver, gpus, platform=platform)
         machine = planned_facts(None, description, self.matrix, expects_gpu=question.is_about_gpus)
         empty = Facts()  # nobody said what lies on its disk
         facts = replace(
@@ -164,18 +147,6 @@ class RowJudge:
         if question.is_about_gpus:
             return Context(facts, self.matrix, Target("gpu"))
         return Context(replace(facts, gpus=empty.gpus), self.matrix, Target("cpu"))
-
-
-def _join(fits: list[Fit]) -> Fit:
-    """Join what several machines say: what works on some of them alone is undetermined."""
-    matches = [item for item in fits if item.verdict != INCOMPATIBLE]
-    if not matches or len(fits) == 1:
-        return fits[0]
-    doubts = tuple(dict.fromkeys(doubt for item in matches for doubt in item.why))
-    if len(matches) < len(fits):
-        return Fit(UNDETERMINED, (*doubts, "not every GPU of that name"))
-    is_open = any(item.verdict == UNDETERMINED for item in fits)
-    return Fit(UNDETERMINED if is_open else fits[0].verdict, doubts)
 
 
 def _is_refused(context: Context, candidate: Candidate) -> bool:

@@ -164,7 +164,8 @@ def test_the_four_agree_on_a_described_machine(number: int) -> None:
     facts = planned_facts(None, machine, matrix(), expects_gpu=True)
     disk = Facts()  # the question says nothing of it
     unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
-    question = Question(machine.python, machine.driver, machine.gpus, machine.platform)
+    (capability,) = capabilities(facts)
+    question = Question(machine.python, machine.driver, capability, machine.platform)
     listed = {named(item.release): item.fit for item in find_releases(RowJudge(matrix(), question))}
     disagreements = []
     for row in builds(machine.platform, "gpu", number):
@@ -186,7 +187,7 @@ def test_the_four_agree_on_a_recorded_machine(name: str) -> None:
     question = Question(
         ".".join(python.value.split(".")[:2]) if python.value is not None else "",
         driver.value if is_gpu and driver.value is not None else "",
-        capabilities(facts)[:1] if is_gpu else (),
+        "".join(capabilities(facts)[:1]) if is_gpu else "",
         context.platform,
     )
     listed = {named(item.release) for item in find_releases(RowJudge(matrix(), question))}
@@ -269,13 +270,10 @@ def compare_all(machine: Description, row: FrameworkRelease) -> list[str]:
     unstated = replace(
         unstated, host=replace(unstated.host, libc_version=Facts().host.libc_version)
     )
-    question = Question(
-        machine.python, machine.driver, capabilities(facts)[:1], machine.platform, row.framework
-    )
-    listed = {
-        named(item.release): item.fit
-        for item in find_releases(RowJudge(matrix(), question), row.__eq__)
-    }
+    capability = "".join(capabilities(facts)[:1])
+    question = Question(machine.python, machine.driver, capability, machine.platform, row.framework)
+    judge = RowJudge(matrix(), question)
+    listed = {named(item.release): item.fit for item in find_releases(judge)}
     verdict, said = ask_doctor(unstated, "gpu", named(row))
     if listed.get(named(row), INCOMPATIBLE) != verdict:
         disagreements.append(

@@ -15,7 +15,7 @@ from envcheck.api import plan
 from envcheck.cli.group import run
 from envcheck.matrix import load_matrix
 from envcheck.matrix.gpus import find_capabilities
-from envcheck.model import UserError
+from envcheck.model import RequestError, UserError
 from tests.matrix.documents import changed_copy
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-rows.schema.json"
@@ -415,14 +415,6 @@ def test_query_with_half_a_driver_release_is_undetermined(
     )
 
 
-def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--gpu", "GeForce GT 730", "--framework", "tensorflow"]
-    document = rows(capsys, *asked, code=3)
-    assert any(
-        "not every GPU of that name" in why for row in document["rows"] for why in row["why"]
-    )
-
-
 def test_an_index_build_whose_code_was_not_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", "show", "torch==2.8.0", "-v"]) == 0
     assert (
@@ -547,17 +539,11 @@ def test_show_gives_each_extra_of_jax_a_line_as_it_is_planned(
     assert builds == ["jax[cuda13]==0.7.2", "jax[cuda12]==0.7.2"]
 
 
-def test_query_says_which_gpus_a_name_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["query", "--framework", "tensorflow", "--driver", "550", "--gpu"]
-    meant = "--gpu 'GTX 750 Ti' stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell)."
-    assert run(["matrix", *asked, "GTX 750 Ti", "--all"]) == 3
-    assert capsys.readouterr().out.endswith(
-        f"{meant} Give the one that you mean, such as --gpu 5.0.\n"
-    )
-    assert run(["matrix", *asked, "GTX 750 Ti"]) == 3
-    assert f"{meant} Give the one that you mean, such as --gpu 5.0.\n" in capsys.readouterr().out
-    assert run(["matrix", *asked, "5.0"]) == 0
-    assert "stands for" not in capsys.readouterr().out
+@pytest.mark.parametrize("command", [["matrix", "query"], ["plan", "tensorflow", "--no-verify"]])
+def test_query_asks_which_gpu_is_meant_as_a_plan_does(command: list[str]) -> None:
+    meant = "stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell): give one of them."
+    with pytest.raises(RequestError, match=re.escape(meant)):
+        run([*command, "--driver", "550", "--gpu", "GTX 750 Ti"])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ DRIVERS = (
     "610.10",
 )
 ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0", "10.0", "12.0")
-CAPABILITIES = ((), (), ("3.0", "5.0"), *((text,) for text in ONE_GPU))
+CAPABILITIES = ("", "", *ONE_GPU)
 PYTHONS = ("", "3.7", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t")
 PLATFORMS = (LINUX, LINUX, LINUX, *MATRIX_PLATFORMS)
 MACHINES = 25
@@ -47,9 +47,9 @@ def sample(count: int, seed: int) -> list[Question]:
     drawn: list[Question] = []
     while len(drawn) < count:
         python, driver = random_of.choice(PYTHONS), random_of.choice(DRIVERS)
-        capabilities: tuple[str, ...] = random_of.choice(CAPABILITIES)
-        if python or driver or capabilities:
-            drawn.append(Question(python, driver, capabilities, random_of.choice(PLATFORMS)))
+        capability = random_of.choice(CAPABILITIES)
+        if python or driver or capability:
+            drawn.append(Question(python, driver, capability, random_of.choice(PLATFORMS)))
     return drawn
 
 
@@ -137,7 +137,7 @@ def test_the_verdict_is_that_of_the_rows(matrix: Matrix) -> None:
             "driver": question.driver,
             "platform": question.platform,
         }
-        gpu = question.capabilities[0] if question.capabilities else ""
+        gpu = question.capability
         found = ReleasesFound(matrix, {**conditions, "gpu": gpu, "framework": ""})
         fits = {item.fit for item in found.rows}
         expected = COMPATIBLE if COMPATIBLE in fits else "undetermined" if fits else INCOMPATIBLE
@@ -148,7 +148,7 @@ def test_every_printed_command_plans_what_it_names() -> None:
     """Each command is answered by a plan for the release that it names."""
     asked = 0
     for question in sample(12, seed=3):
-        gpu = question.capabilities[0] if question.capabilities else ""
+        gpu = question.capability
         found = api.matrix(
             python=question.python, driver=question.driver, gpu=gpu, platform=question.platform
         )

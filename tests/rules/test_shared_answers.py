@@ -73,7 +73,7 @@ def test_a_question_asks_the_rules_only_about_builds_with_code_for_the_gpu(
         return judge(self, requirements)
 
     monkeypatch.setattr(ReleaseJudge, "judge", count)
-    question = Question(python="3.11", driver="570.86", capabilities=("12.0",), framework="torch")
+    question = Question(python="3.11", driver="570.86", capability="12.0", framework="torch")
     found = {
         f"torch=={item.release.build_version}"
         for item in find_releases(RowJudge(load_matrix(), question))
