@@ -7,6 +7,7 @@ other code looks into one to find out what it does.
 from __future__ import annotations
 
 from envcheck.actions.environments import (
+    ADD,
     EVERY_SHELL,
     SH,
     ActivateEnvironment,
@@ -29,6 +30,7 @@ from envcheck.actions.environments import (
     environment_python,
     find_free_folder,
     fit_to_installer,
+    fit_to_project,
     folder_removal,
     is_requirement,
     launcher_path,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count, pairwise
 from typing import Any, TypeVar, cast
 
-from envcheck.actions.machine import WriteFile
+from envcheck.actions.machine import RunCommand, WriteFile
 from envcheck.host.data_files import read_data
 from envcheck.model import (
     CHANGES_NOTHING,
@@ -221,6 +221,33 @@ def fit_to_installer(
     if any(_needs_pip(item, python) for item in found) and AddPip not in map(type, found):
         found.insert(0, AddPip(python))
     return tuple(found)
+
+
+# how a tool takes a requirement into its project, or its environment
+ADD = {
+    "pdm": ("pdm", "add"),
+    "poetry": ("poetry", "add"),
+    "uv": ("uv", "add"),
+    "uv pip": ("uv", "pip", "install"),
+}
+
+
+def fit_to_project(action: Action, tool: str) -> Action:
+    """Return what a tool that keeps a project, or an environment without pip, does in pip's place.
+
+    Poetry and PDM take an index from the project's file alone: there pip's own command stays.
+    """
+    if isinstance(action, InstallPackages) and not (action.index or action.options):
+        lasting = "the project's file and its lock hold the releases from before"
+        if tool == "uv pip":
+            lasting = "uv pip freeze lists the releases before it"
+        words = (*ADD[tool], *action.requirements)
+        return RunCommand(words, purpose=action.purpose, scope=ENVIRONMENT, lasting=lasting)
+    if tool.startswith(UV):
+        action = _by_uv(action, getattr(action, "python", ""), UV)
+        if getattr(action, "installer", "") == UV:
+            action = replace(action, python="")
+    return action
 
 
 def _installs(action: Action, python: str) -> bool:
@@ -579,7 +606,8 @@ def _pip_words(
 ) -> tuple[str, ...]:
     """Begin a command of pip, or of uv in its place, for the environment of an action."""
     if action.installer == UV:
-        return (action.program or UV, "pip", verb, "--python", action.python)
+        python = ("--python", action.python) if action.python else ()
+        return (action.program or UV, "pip", verb, *python)
     return (program_path(action.python, system), "-m", "pip", verb)
 
 

@@ -54,7 +54,8 @@ T = TypeVar("T")
 def build_situation(log: Log, claim: Claim) -> Situation:
     """Return the machine as a log states it, with the options by which the planner plans for it."""
     values = ClaimValues(log, claim)
-    return Situation(values.context, _plan_options(values), from_log=True)
+    options = _plan_options(values)
+    return Situation(values.context, options, from_log=True, installer=log.installer)
 
 
 def build_machine_situation(log: Log, context: Context) -> Situation:
@@ -63,6 +64,7 @@ def build_machine_situation(log: Log, context: Context) -> Situation:
         context,
         _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))),
         from_log=not log.has_facts,
+        installer="" if log.has_facts else log.installer,
     )
 
 
@@ -81,6 +83,7 @@ _VERSIONS = (
 SHAPES = {
     **dict.fromkeys(_VERSIONS, VERSION),
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
+    "compiler": r"[\w.+-]+",
     "fault": "[a-z]+",
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",

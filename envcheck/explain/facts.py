@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from envcheck.explain.log import (
     COMPILING,
     FRAMEWORKS,
+    UNREACHED_INDEX,
     Log,
     find_framework_of_package,
     normalize_capability,
@@ -291,6 +292,8 @@ def build_target(log: Log, target: Target | None) -> Target:
 
 def _list_missing_requirements(log: Log) -> tuple[str, ...]:
     """List the requirements that pip found nothing for, as far as the rules can judge them."""
+    if log.has(*UNREACHED_INDEX):
+        return ()
     requirements = (
         event.values["requirement"].rstrip(".,:;") for event in log.select(*MISSING_RELEASES)
     )

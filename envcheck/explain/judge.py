@@ -353,7 +353,9 @@ def judge_log(
     excused: list[Claim] = []
     standing: list[Claim] = []
     for claim in claims:
-        if _is_excused(log, claim) or is_survived(claim, ending, expects_gpu=expects_gpu):
+        if _is_excused(log, claim) or is_survived(
+            claim, ending, expects_gpu=expects_gpu, uses_gpu=log.is_healthy
+        ):
             excused.append(claim)
         else:
             standing.append(claim)
@@ -669,10 +671,12 @@ def _without_absent_driver(log: Log, claim: Claim) -> Claim:
         if event.signature != "nvidia-caps-missing" or "o such file" in event.text
     ]
     is_driver_known = log.driver or log.values("driver_cuda", "cuda_api", "gpus_passed")
-    if claim.id != "driver-too-old" or is_driver_known or not absent:
+    if claim.id != "driver-too-old" or is_driver_known:
         return claim
     if any(event.signature not in _ERROR_35 for event in claim.events):
         return claim
+    if not absent:
+        return replace(claim, rivals=("driver-missing", *claim.rivals))
     message = "No NVIDIA driver is there: CUDA reports it as it reports one that is too old."
     events = (*claim.events, *absent)
     return replace(claim, id="driver-missing", message=message, events=events)

@@ -54,7 +54,10 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         yield from _judge_requirement(stated, log, event)
     elif stated.kind == "fault":
         message = catalogue()[stated.what].headline
-        yield Claim(stated.what, strength, message, (event(),))
+        captures = (("compiler", stated.found),) if stated.found else ()
+        if captures:
+            message = f"The compiler {stated.found}, which the build names, is not installed."
+        yield Claim(stated.what, strength, message, (event(*captures),))
     elif stated.kind == "code":
         finding = load_driver_errors().get(stated.what)
         if finding:
@@ -188,15 +191,31 @@ _EXPECTED = (
 )
 
 
+# Where a package starts the GPU: what it means that an exception of any kind comes from there, and
+# what else it may mean.
+_STARTS_GPU = (
+    (
+        r"/jax/_src/xla_bridge\.py$",
+        "framework-cuda-extra-missing",
+        "JAX starts no CUDA device: the part of JAX for CUDA is not installed, or does not start.",
+        ("driver-missing", "visible-devices-hidden"),
+    ),
+    (
+        r"/(?:triton/(?:runtime|backends/nvidia)/driver|numba/cuda/cudadrv/\w+|pycuda/autoinit)\.py$",
+        "driver-missing",
+        "The package that starts the GPU finds no driver that works.",
+        ("visible-devices-hidden",),
+    ),
+)
+
+
 def judge_raised(raised: Raised, file: str) -> Claim | None:
     """Say what an exception alone states; None where it may have any cause."""
     event = Event("python-traceback", (), raised.text[:500], file, raised.number, raised.number)
-    if re.search(_ANY_KERAS, raised.message) and re.search(_EXPECTED, raised.message):
-        message = "An object of one Keras is given to code of another: two of them are in use."
-        return Claim("keras-mismatch", Strength.FAILED_PART, message, (event,))
-    if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
-        message = "The program runs in a Python too old for it, which does not know f-strings."
-        return Claim("python-unsupported", Strength.FAILED_PART, message, (event,))
+    named = _name_cause(raised)
+    if named:
+        finding, message, rivals = named
+        return Claim(finding, Strength.FAILED_PART, message, (event,), rivals=rivals)
     packages = [name for name in raised.owners if name not in ("", "python")]
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)
@@ -211,8 +230,24 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
         return None
     is_own = fault == "code" and raised.kind not in _OF_KIND
     rivals = ("dependency-conflict",) if is_own else ()
-    event = replace(event, captures=(("fault", fault),))
+    owner = (("package", packages[-1]),) if packages else ()
+    event = replace(event, captures=(("fault", fault), *owner))
     return Claim("program-error", Strength.SIDE_EFFECT, f"{subject}.", (event,), rivals=rivals)
+
+
+def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return the cause that an exception names by its message or its place, and its rivals."""
+    if re.search(_ANY_KERAS, raised.message) and re.search(_EXPECTED, raised.message):
+        message = "An object of one Keras is given to code of another: two of them are in use."
+        return "keras-mismatch", message, ()
+    if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
+        message = "The program runs in a Python too old for it, which does not know f-strings."
+        return "python-unsupported", message, ()
+    if not re.search(_OTHER_RELEASE, raised.message):
+        for place, finding, message, rivals in _STARTS_GPU:
+            if re.search(place, raised.deepest):
+                return finding, message, rivals
+    return None
 
 
 def _read_subject(raised: Raised) -> tuple[str, str]:

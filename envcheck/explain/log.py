@@ -351,8 +351,14 @@ class Log:
 
     @cached_property
     def place(self) -> str:
-        """Name who gives out the GPUs where the log comes from: slurm, notebook; "" unknown."""
-        return next((name for name in ("slurm", "notebook") if self.values(name)), "")
+        """Name who gives out the GPUs where the log comes from; "" unknown."""
+        return next((name for name in _PLACES if self.values(name)), "")
+
+    @cached_property
+    def installer(self) -> str:
+        """Name the tool that installs the packages, where it is not pip; "" unknown."""
+        named = next((name for name in _INSTALLERS if self.values(name)), "")
+        return named.replace("_", " ")
 
     @cached_property
     def architecture(self) -> str:
@@ -378,7 +384,8 @@ class Log:
         is_docker_host = any(
             len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts
         )
-        return bool(self.facts.host.container.value or is_docker_host or self.values("pod"))
+        is_named = is_docker_host or self.values("pod", "container_run")
+        return bool(self.facts.host.container.value or is_named)
 
     @cached_property
     def has_no_gpu(self) -> bool:
@@ -497,6 +504,10 @@ class Log:
         return tuple(dict.fromkeys(found))
 
 
+# Where these are read, that nothing was found says nothing of what was asked for.
+UNREACHED_INDEX = ("package-index-unreachable", "certificate-not-trusted")
+_PLACES = ("slurm", "pbs", "lsf", "notebook")
+_INSTALLERS = ("uv", "uv_pip", "poetry", "pdm")
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
 _CONTAINERS = {
     "apptainer-nv": "apptainer",

@@ -113,8 +113,8 @@ def _judge_visible_devices(log: Log) -> Iterator[Claim]:
 def _judge_tensorflow(log: Log) -> Iterator[Claim]:
     """Judge what newer TensorFlow says without naming a library, by the release that says it."""
     for event in log.select("tf-no-cuda-drivers"):
-        if log.has_no_gpu:
-            break
+        if log.has_no_gpu or log.has("cuinit-unknown-303"):
+            break  # without the driver's libcuda, the toolkit's libraries would not help
         # its sources moved there with the CUDA extra
         is_moved = "local_tsl" in event.text or "local_xla" in event.text
         name = "tf-without-toolkit"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.explain.log import (
     FRAMEWORKS,
+    UNREACHED_INDEX,
     Claim,
     Log,
     conclude,
@@ -16,10 +17,11 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.signatures import Event
+from envcheck.matrix.companions import source_package
 from envcheck.matrix.package_index import cuda_label
 from envcheck.model import FrameworkRelease, major_minor, numbers, replace
 from envcheck.model.text import find_group
-from envcheck.model.versions import find_requirement, public_version, within
+from envcheck.model.versions import find_requirement, name_of, public_version, within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
@@ -38,8 +40,11 @@ def pip_claims(log: Log) -> Iterator[Claim]:
     for event in log.select("pip-from-versions", "pip-no-distribution"):
         by_requirement.setdefault(event.values["requirement"].rstrip(".,:;"), []).append(event)
     for requirement, events in by_requirement.items():
+        offered = _list_offered(events)
+        if not offered and log.has(*UNREACHED_INDEX):
+            continue  # an index that does not answer lists nothing
         name = _read_requirement(log, requirement, events)
-        newest = "".join(_list_offered(events)[-1:])
+        newest = "".join(offered[-1:])
         stated = {
             "requirement": requirement,
             "newest": newest,
@@ -48,7 +53,8 @@ def pip_claims(log: Log) -> Iterator[Claim]:
             "label": log.first_value("index_label") or find_group(r"\+(cu\d{3})$", requirement),
         }
         options = log.select("pip-only-binary") if name == "no-file-of-package" else ()
-        if options:
+        is_source = name == "no-file-of-package" and source_package(name_of(requirement))
+        if options or (is_source and not offered):
             name = "source-release-refused"
         if name:
             yield conclude(name, *events, *options, **stated)
@@ -440,6 +446,10 @@ def _read_library_of_windows(event: Event) -> str:
 
 
 def _judge_builds(log: Log) -> Iterator[Claim]:
+    namesakes = log.select("apex-of-index")
+    failures = log.select("ninja-failed", "build-command-failed", *_NOT_IMPORTED)
+    if namesakes and failures:
+        yield conclude("namesake", *failures, *namesakes)
     for event in log.select(
         "tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda"
     ):
@@ -462,6 +472,7 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
             yield conclude("other-module-missing", event)
 
 
+_NOT_IMPORTED = ("module-missing-other", "import-name-missing")
 _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
 
 

@@ -31,6 +31,7 @@ class Raised:
     message: str
     number: int  # of its line in the log, 1-based
     owners: tuple[str, ...] = ()  # packages of the frames, the outermost first; "" is the user's
+    deepest: str = ""  # the file that raised it
     shown: str = ""  # of a SyntaxError: the source line, up to where its mark points
 
     @property
@@ -54,7 +55,8 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
         if match and kind not in _LAUNCHERS and is_told:
             number = last - (len(texts) - 1 - place)
             owners = tuple(map(_find_owner, frames))
-            return Raised(kind, (match[2] or "").strip(), number, owners, shown)
+            deepest = frames[-1].replace("\\", "/") if frames else ""
+            return Raised(kind, (match[2] or "").strip(), number, owners, deepest, shown)
     return None
 
 
@@ -160,8 +162,8 @@ _FAULTS = {
     "build-tools-missing": (
         rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
         r"|Python (?:libs|headers))(?![\w.+-])"
-        r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*(?:gcc|g\+\+|clang(?:\+\+)?|cc)(?:-\d+)?"
-        r": (?:No such file|(?:command )?not found)"
+        r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*?(?P<compiler>(?:gcc|g\+\+|clang(?:\+\+)?|cc)"
+        r"(?:-\d+)?): (?:No such file|(?:command )?not found)"
     ),
     "driver-missing": (
         rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b|\b(?:0|no) active (?:GPU )?drivers?\b"
@@ -197,7 +199,7 @@ class Stated:
     number: int  # of its line in the log, 1-based
     what: str = ""  # the package or part, the library, the file, the word, the finding, the number
     releases: str = ""  # what is required of it: ">=2.6"
-    found: str = ""  # which release is there
+    found: str = ""  # which release is there; of a fault: the compiler that is not
 
 
 def read_stated(lines: Sequence[str], last: int) -> Stated | None:
@@ -241,8 +243,10 @@ def _read_line(text: str, number: int) -> Stated | None:
 def _read_fault(text: str, number: int) -> Stated | None:
     """Read a fault that names no requirement: what does not start or differs, a number."""
     for finding, pattern in _FAULTS.items():
-        if re.search(pattern, text):
-            return Stated("fault", text, number, finding)
+        match = re.search(pattern, text)
+        if match:
+            compiler = match.groupdict().get("compiler") or ""
+            return Stated("fault", text, number, finding, found=compiler)
     code = re.search(_CODE, text)
     return Stated("code", text, number, code["code"]) if code else None
 

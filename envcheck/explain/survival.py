@@ -23,6 +23,7 @@ _GPU_SOUGHT = (
 )  # fmt: skip
 _INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for
 TRACEBACK_LINES = 60
+_GPU = r"\b(?:GPUs?|CUDA|cuda)\b"  # of an exception that the program's own code raises
 _ASKED = r" -> |is_available\(\) ?== ?False"  # what was typed, with its answer
 
 
@@ -40,7 +41,9 @@ def expects_gpu_use(
     sought = [event for event, _ in log.find_captures(*_GPU_SOUGHT)]
     unused = [claim for claim in claims if is_unused_gpu(claim) or claim.id == "device-placement"]
     is_sought = any(event.signature not in _INVENTORY for event in sought)
-    if is_sought or not all(map(is_remark, unused)):
+    raised = ending.raised
+    is_demanded = raised and raised.owners[-1:] == ("",) and re.search(_GPU, raised.message)
+    if is_sought or is_demanded or not all(map(is_remark, unused)):
         return True
     known = signatures_by_name()
     for event in log.events:
@@ -67,13 +70,13 @@ _AVOIDED = (
 )
 
 
-def is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
+def is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool, uses_gpu: bool = False) -> bool:
     """Return whether the program continued after the messages of a claim."""
     if not expects_gpu and is_remark(claim):
         return True
     if not claim.events or is_unused_gpu(claim):
         return False
-    if _went_on_quietly(claim, ending):
+    if _went_on_quietly(claim, ending, uses_gpu=uses_gpu):
         return True
     if any("which is incompatible" in event.text for event in claim.events):
         return False  # pip tells of what stays installed
@@ -89,10 +92,14 @@ def is_survived(claim: Claim, ending: Ending, *, expects_gpu: bool) -> bool:
     )
 
 
-def _went_on_quietly(claim: Claim, ending: Ending) -> bool:
-    """Return whether nothing failed behind a message, and the program went on or finished."""
+def _went_on_quietly(claim: Claim, ending: Ending, *, uses_gpu: bool) -> bool:
+    """Return whether nothing failed behind a message, and the program went on or finished.
+
+    A driver with which a program uses the GPU to its end is none that leaves it unused.
+    """
     entry, has_raised = catalogue()[claim.id], any(map(ends_program, claim.events))
-    if entry.stands or (has_raised and not entry.is_outlived):
+    stands = entry.stands and not (uses_gpu and entry.layer == "driver")
+    if stands or (has_raised and not entry.is_outlived):
         return False
     return all(
         ending.succeeds_after(event.last_line)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
+    ADD,
     Action,
     InstallCondaPackages,
-    RunCommand,
     SetVariables,
+    fit_to_project,
     is_requirement,
 )
 from envcheck.frameworks import identity
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import index_url
 from envcheck.model import (
-    ENVIRONMENT,
     Distribution,
     FrameworkRelease,
     Remedy,
@@ -47,15 +47,6 @@ def install_requirements(situation: Situation, fix: InstallRequirements) -> Reme
     return Remedy(summary, situation.install(*requirements, index=fix.index))
 
 
-# how a tool takes a requirement into its project, or its environment
-_ADD = {
-    "pdm": ("pdm", "add"),
-    "poetry": ("poetry", "add"),
-    "uv": ("uv", "add"),
-    "uv pip": ("uv", "pip", "install"),
-}
-
-
 def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
     """Give them to the tool that spoke, in one command."""
     requirements = tuple(filter(is_requirement, fix.requirements))
@@ -64,11 +55,8 @@ def install_together(situation: Situation, fix: InstallTogether) -> Remedy:
         # python>=3.12,<3.13.0a0 is python=3.12 there, which admits 3.12.4
         specs = (re.sub(r"(?:[=>]=)([\d.]*\d).*", r"=\1", text) for text in requirements)
         steps = (InstallCondaPackages(tuple(specs), ()),)
-    elif fix.tool in _ADD:
-        lasting = "the project's file and its lock hold the releases from before"
-        if fix.tool == "uv pip":
-            lasting = "uv pip freeze lists the releases before it"
-        steps = (RunCommand((*_ADD[fix.tool], *requirements), scope=ENVIRONMENT, lasting=lasting),)
+    elif fix.tool in ADD:
+        steps = tuple(fit_to_project(item, fix.tool) for item in steps)
     releases = " with ".join(requirements)
     return Remedy(f"Ask for {releases}: they fit each other. Nothing was installed.", steps)
 

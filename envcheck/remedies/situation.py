@@ -24,6 +24,7 @@ from envcheck.actions import (
     UninstallPackages,
     UnsetVariable,
     fit_to_installer,
+    fit_to_project,
     is_requirement,
     venv_hooks,
 )
@@ -89,13 +90,14 @@ class Situation:
         *,
         from_log: bool = False,
         floor: str = "",
+        installer: str = "",
     ) -> None:
         """Hold the facts, the matrix and the goal.
 
         `from_log`: they were stated by a log of a machine elsewhere. `floor`: the lowest driver
-        that somebody asks for.
+        that somebody asks for. `installer`: what the log uses in place of pip.
         """
-        self.floor = floor
+        self.floor, self.installer = floor, installer
         self.context, self.matrix, self.facts = context, context.matrix, context.facts
         self.plan_options, self.from_log = stated, from_log
 
@@ -241,6 +243,8 @@ class Situation:
         """Write pip's actions for the environment, or for a new one where it takes no packages."""
         if self.refuses_packages:
             return tuple(map(self._name_mirror, self._fit_to_new(actions)))
+        if self.installer:
+            return tuple(fit_to_project(item, self.installer) for item in actions)
         lacks_pip = isinstance(self.facts.python.pip_version, Absent)
         uv = ""
         if lacks_pip and any(each.installer == UV for each in self.context.distributions.values()):

@@ -57,7 +57,7 @@ def test_the_exception_in_which_a_traceback_ends_is_kept() -> None:
         'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\n'
         "mylib.Boom: it broke\n"
     )
-    assert ending_of(text).raised == Raised("Boom", "it broke", 4, ("",))
+    assert ending_of(text).raised == Raised("Boom", "it broke", 4, ("",), "a.py")
     assert ending_of("epoch 1\n  loss 1\nepoch 2 done: yes\n").raised is None
 
 

@@ -75,9 +75,11 @@ def test_a_build_of_its_own_is_said_to_lack_what_it_imports() -> None:
 
 
 def test_an_mps_daemon_is_restarted_by_its_own_user() -> None:
-    finding = find_cause(
+    unreached = find_cause(
         "RuntimeError: CUDA error: MPS client failed to connect to the MPS server\n"
     )
+    assert list_lines(unreached).startswith("nvidia-cuda-mps-control -d\nunset")
+    finding = find_cause("CUDA_ERROR_MPS_SERVER_NOT_READY\n")
     assert finding.fix is not None
     assert "of the user that runs the program" in finding.fix.summary
     assert list_lines(finding).startswith("ps -o user,pid,args -C nvidia-cuda-mps-control")
