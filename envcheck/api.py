@@ -614,11 +614,10 @@ class FixResult(DoctorResult):
     def to_json(self) -> str:
         """Return the JSON document that `envcheck fix` prints."""
         from envcheck.diagnosis.repair import remaining_steps
-        from envcheck.render import plan
+        from envcheck.render.plan import render_fix_json
 
         left = remaining_steps(self.report)
-        fixed = plan.FixResult(self.outcome, self.changes, left, self.report)
-        return plan.render_fix_json(fixed, self.snapshot)
+        return render_fix_json(self.outcome, self.changes, left, self.report, self.snapshot)
 
 
 @dataclass

@@ -114,8 +114,8 @@ def _answer_within_limits(answer: Callable[..., dict[str, str]]) -> Callable[...
                 found = await anyio.to_thread.run_sync(
                     work, abandon_on_cancel=True, limiter=limiter[0]
                 )
-            content = [TextContent(text=found.pop("text"))]
-            return CallToolResult(content=content, structured_content=found)
+            text = found.pop("text")
+            return CallToolResult(content=[TextContent(text=text)], structured_content=found)
         except UserError as error:
             sentence = str(error)
         except TimeoutError:

@@ -48,8 +48,8 @@ class LinkedFinding:
 
 
 @dataclass
-class Subject:
-    """What is compared: a fact, or one of several items in it."""
+class Difference:
+    """One fact that differs between the machines, or, without sides, what is compared."""
 
     fact: str  # dotted name: driver.release, python.distributions
     key: str  # the item: numpy, libcudart.so.12, tensorflow.cuda_version; "" for the whole fact
@@ -58,21 +58,9 @@ class Subject:
     names: tuple[str, ...] = ()  # other names of the subject in the evidence of findings
     # the machines must agree on it: a framework's release, CUDA and cuDNN; no GPU may be lost
     agree: bool = False
-
-
-@dataclass
-class Difference:
-    """One fact that differs between the machines; its first fields are those of `Subject`."""
-
-    fact: str
-    key: str
-    label: str
-    area: str
-    a: str
-    b: str
-    unread: bool  # unknown on one of the machines
-    agree: bool = False
-    names: tuple[str, ...] = ()
+    a: str = ""
+    b: str = ""
+    unread: bool = False  # unknown on one of the machines
     findings: tuple[LinkedFinding, ...] = ()
 
     @property
@@ -96,24 +84,13 @@ class Side:
     unread: bool = False
 
 
-def compare_sides(subject: Subject, a: Side, b: Side) -> list[Difference]:
+def compare_sides(subject: Difference, a: Side, b: Side) -> list[Difference]:
     """Return the difference between two sides, if any; two unknown sides do not differ."""
     if a == b or (a.unread and b.unread):
         return []
     unread = a.unread or b.unread
-    return [
-        Difference(
-            fact=subject.fact,
-            key=subject.key,
-            label=subject.label,
-            area=subject.area,
-            a=a.text,
-            b=b.text,
-            unread=unread,
-            agree=subject.agree and not unread,
-            names=subject.names,
-        )
-    ]
+    agree = subject.agree and not unread
+    return [replace(subject, a=a.text, b=b.text, unread=unread, agree=agree)]
 
 
 def describe(fact: Fact[Any]) -> Side:
@@ -174,11 +151,11 @@ def compare_facts(a: Facts, b: Facts) -> list[Difference]:
     """List every difference in the order of the facts."""
     needed = {"distributions": list_needed_names(a) | list_needed_names(b)}
     is_same_system = not compare_sides(
-        Subject("host.os", "", "", ""), describe(a.host.os), describe(b.host.os)
+        Difference("host.os", "", "", ""), describe(a.host.os), describe(b.host.os)
     )
     differences: list[Difference] = []
     for name, row in load_comparisons().facts.items():
-        subject, kind = Subject(name, "", row.label, row.area), row.comparison
+        subject, kind = Difference(name, "", row.label, row.area), row.comparison
         pair = (_get_fact(a, name), _get_fact(b, name))
         if kind == "frameworks":
             differences += compare_frameworks(pair, libraries=is_same_system)
@@ -206,7 +183,7 @@ def _get_fact(facts: Facts, name: str) -> Fact[Any]:
     return value  # type: ignore[no-any-return]  # every leaf of Facts is a fact
 
 
-def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
+def _compare_sets(subject: Difference, pair: Pair) -> list[Difference]:
     """Compare unordered items; each side shows only the items that the other lacks."""
     if not all(fact.value is not None for fact in pair):
         return compare_sides(subject, *map(describe, pair))
@@ -221,7 +198,7 @@ def _format_extra(items: frozenset[str]) -> str:
 
 
 def _compare_items(
-    subject: Subject, pair: Pair, index: Callable[[Any], dict[str, Any]], needed: frozenset[str]
+    subject: Difference, pair: Pair, index: Callable[[Any], dict[str, Any]], needed: frozenset[str]
 ) -> list[Difference]:
     """Compare the items of a fact by their keys.
 
@@ -232,7 +209,7 @@ def _compare_items(
 
 
 def _compare_indexed(
-    subject: Subject,
+    subject: Difference,
     a: Mapping[str, Any],
     b: Mapping[str, Any],
     needed: frozenset[str] = frozenset(),
@@ -281,7 +258,7 @@ _GPU = {
 }
 
 
-def _compare_gpus(subject: Subject, pair: Pair) -> list[Difference]:
+def _compare_gpus(subject: Difference, pair: Pair) -> list[Difference]:
     """Compare how many GPUs there are, then the properties of those that both machines have."""
     a, b = (fact.value or () for fact in pair)
     same = [_with_spelling(one, other) for one, other in zip(b, a, strict=False)]
@@ -420,7 +397,7 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
     """
     if any(isinstance(fact, Unknown) for fact in pair):
         return compare_sides(
-            Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair)
+            Difference(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair)
         )
     mine, other = _match_builds(*(fact.value or () for fact in pair))
     differences: list[Difference] = []
@@ -429,7 +406,7 @@ def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
         sides = [Side(_format_release(build, name) if build else NONE) for build in (a, b)]
         names = tuple(build.label for build in (a, b) if build)
         differences += compare_sides(
-            Subject(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides
+            Difference(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides
         )
         if a is not None and b is not None:
             differences += _compare_build_fields(name, a, b, names)
@@ -464,7 +441,7 @@ def _compare_build_fields(
     name: str, a: FrameworkBuild, b: FrameworkBuild, names: tuple[str, ...]
 ) -> Iterator[Difference]:
     for field, words in _BUILD_FIELDS.items():
-        subject = Subject(
+        subject = Difference(
             _FRAMEWORKS,
             f"{name}.{field}",
             f"{words} {name}",
@@ -483,7 +460,9 @@ def _compare_libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Itera
     mine, other = ({item.soname: item for item in build.libraries.value or ()} for build in (a, b))
     for soname in sorted({*mine} & {*other}):
         names = (soname, f"{soname} for cuDNN", f"library {soname}")
-        subject = Subject(_FRAMEWORKS, f"{name}.{soname}", f"{soname} for {name}", "loader", names)
+        subject = Difference(
+            _FRAMEWORKS, f"{name}.{soname}", f"{soname} for {name}", "loader", names
+        )
         yield from compare_sides(
             subject, _describe_lookup(mine[soname]), _describe_lookup(other[soname])
         )

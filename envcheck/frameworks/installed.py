@@ -418,20 +418,26 @@ def literals(text: str) -> Dict[str, Any]:
 SILENT = Unknown("failed", "the wheel's metadata does not name them")
 
 
+_READ = (
+    "cuda_build", "cuda_version", "cudnn_version", "compute_capabilities", "libraries", "runpath",
+)  # fmt: skip
+
+
+def make_build(
+    framework: str, distribution: Distribution, default: Fact[Any], **facts: Fact[Any]
+) -> FrameworkBuild:
+    """Describe a build whose other facts are all `default`."""
+    read: Dict[str, Any] = {**dict.fromkeys(_READ, default), **facts}
+    return FrameworkBuild(
+        framework, distribution.name, distribution.version, distribution.location, **read
+    )
+
+
 def cpu_build(framework: str, distribution: Distribution, source: Source) -> FrameworkBuild:
     """Describe a build without CUDA: it has no CUDA version and loads no CUDA library."""
-    nothing = Absent((source.where,))
-    return FrameworkBuild(
-        framework=framework,
-        distribution=distribution.name,
-        version=distribution.version,
-        location=distribution.location,
-        cuda_build=Known(False, source),
-        cuda_version=nothing,
-        cudnn_version=nothing,
-        compute_capabilities=nothing,
-        libraries=Known((), source),
-        runpath=nothing,
+    nothing, is_cuda = Absent((source.where,)), Known(False, source)
+    return make_build(
+        framework, distribution, nothing, cuda_build=is_cuda, libraries=Known((), source)
     )
 
 
@@ -443,18 +449,9 @@ def cuda_build(
     loaded: Tuple[Fact[Tuple[LibraryLookup, ...]], Fact[Tuple[str, ...]]],
 ) -> FrameworkBuild:
     """Describe a build for a CUDA and a cuDNN, with the libraries it loads and its RUNPATH."""
-    return FrameworkBuild(
-        framework=framework,
-        distribution=distribution.name,
-        version=distribution.version,
-        location=distribution.location,
-        cuda_build=Known(True, source),
-        cuda_version=versions[0],
-        cudnn_version=versions[1],
-        compute_capabilities=SILENT,
-        libraries=loaded[0],
-        runpath=loaded[1],
-    )
+    read = zip(("cuda_version", "cudnn_version", "libraries", "runpath"), (*versions, *loaded))
+    is_cuda = Known(True, source)
+    return make_build(framework, distribution, SILENT, cuda_build=is_cuda, **dict(read))
 
 
 def damaged_build(
@@ -462,25 +459,7 @@ def damaged_build(
 ) -> FrameworkBuild:
     """Describe a build of which a file is missing."""
     reason = Unknown("failed", f"{distribution.name} is installed but {lost}", tried)
-    return unreadable_build(framework, distribution, reason)
-
-
-def unreadable_build(framework: str, distribution: Distribution, reason: Unknown) -> FrameworkBuild:
-    """Describe a build of which nothing but its distribution could be read."""
-    unknown: Dict[str, Any] = dict.fromkeys(
-        (
-            "cuda_build",
-            "cuda_version",
-            "cudnn_version",
-            "compute_capabilities",
-            "libraries",
-            "runpath",
-        ),
-        reason,
-    )
-    return FrameworkBuild(
-        framework, distribution.name, distribution.version, distribution.location, **unknown
-    )
+    return make_build(framework, distribution, reason)
 
 
 def _open_parts(caller: Fact[Caller]) -> Fact[Caller]:

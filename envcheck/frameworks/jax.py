@@ -11,9 +11,9 @@ from envcheck.frameworks.installed import (
     cpu_build,
     cuda_build,
     lookups,
+    make_build,
     opened_names,
     parse_conda_build,
-    unreadable_build,
     with_names,
 )
 from envcheck.host.protocol import Variables
@@ -65,9 +65,7 @@ class Jax(Framework):
             return (self._library_build(inspection, library),)
         reason = Unknown("failed", "jax is installed without jaxlib")
         return tuple(
-            unreadable_build(self.name, each, reason)
-            for each in everything
-            if each.name == self.main
+            make_build(self.name, each, reason) for each in everything if each.name == self.main
         )[:1]
 
     def _plugin_build(

@@ -14,9 +14,9 @@ from envcheck.frameworks.installed import (
     linked_version,
     literals,
     lookups,
+    make_build,
     opened_names,
     parse_conda_build,
-    unreadable_build,
     with_names,
 )
 from envcheck.host.protocol import Variables
@@ -53,7 +53,7 @@ class TensorFlow(Framework):
         """Read build_info.py, conda's build string, or what the libraries link."""
         folder, text = self._build_info(inspection, distribution)
         if isinstance(text, Unknown):
-            return unreadable_build(self.name, distribution, text)
+            return make_build(self.name, distribution, text)
         if isinstance(text, Absent):
             return self._without_build_info(inspection, distribution, folder, text)
         info = parse_build_info(text.value)
@@ -64,7 +64,7 @@ class TensorFlow(Framework):
                 f"{source.where} does not say whether it is a CUDA build",
                 (source.where,),
             )
-            return unreadable_build(self.name, distribution, reason)
+            return make_build(self.name, distribution, reason)
         if not info["is_cuda_build"]:
             return cpu_build(self.name, distribution, source)
         return self._cuda_build(inspection, distribution, folder, info, source)

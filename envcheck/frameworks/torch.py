@@ -14,8 +14,8 @@ from envcheck.frameworks.installed import (
     linked_version,
     literals,
     lookups,
+    make_build,
     parse_conda_build,
-    unreadable_build,
 )
 from envcheck.model import (
     Absent,
@@ -41,10 +41,10 @@ class Torch(Framework):
         if isinstance(text, Absent):
             return damaged_build(self.name, distribution, f"{path} is missing", (path,))
         if isinstance(text, Unknown):
-            return unreadable_build(self.name, distribution, text)
+            return make_build(self.name, distribution, text)
         names = parse_version_file(text.value)
         if "cuda" not in names:
-            return unreadable_build(
+            return make_build(
                 self.name,
                 distribution,
                 Unknown("unparsable", f"{path} does not name a CUDA", (path,)),

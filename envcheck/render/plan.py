@@ -46,7 +46,6 @@ from envcheck.model import (
     Report,
     Snapshot,
     Step,
-    dataclass,
     encode,
     inert,
     replace,
@@ -748,28 +747,24 @@ def _type_for_person(step: Step, system: str) -> Command:
 FIX_SCHEMA = "envcheck/fix/1"
 
 
-@dataclass
-class FixResult:
-    """What came of a fix: the steps, those left to a person, and the report then."""
-
-    result: Outcome
-    steps: tuple[Step, ...]
-    remaining: tuple[Step, ...]
-    report: Report
-
-
-def render_fix_json(fixed: FixResult, snapshot: Snapshot) -> str:
-    """Render a fix with the doctor's report on the environment as it is now.
+def render_fix_json(
+    result: Outcome,
+    steps: tuple[Step, ...],
+    remaining: tuple[Step, ...],
+    report: Report,
+    snapshot: Snapshot,
+) -> str:
+    """Render a fix: its steps, those left to a person, and the doctor's report then.
 
     Its schema is envcheck/report/1.
     """
-    system = fixed.report.system
+    system = report.system
     told = {
         **schema_keys(FIX_SCHEMA),
-        **encode(replace(fixed.result, machine=())),
-        "steps": [step_document(step, system) for step in fixed.steps],
-        "remaining": [step_document(step, system) for step in fixed.remaining],
-        "report": report_document(fixed.report, snapshot),
+        **encode(replace(result, machine=())),
+        "steps": [step_document(step, system) for step in steps],
+        "remaining": [step_document(step, system) for step in remaining],
+        "report": report_document(report, snapshot),
     }
     del told["machine"]
     return document_text(told)
