@@ -50,7 +50,7 @@ class Loader:
         self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()
     ) -> Fact[FoundLibrary]:
         """Find `soname` for a file that has `runpath`, or inherits `rpath`."""
-        for path, via in self._list_candidates(soname, rpath, runpath):
+        for path, via in self.list_candidates(soname, rpath, runpath):
             real = self._host.real_path(path)
             if real.value is not None:
                 return from_file(FoundLibrary(real.value, via), path)
@@ -80,9 +80,10 @@ class Loader:
             )
         return self._listed[folder]
 
-    def _list_candidates(
-        self, soname: str, rpath: Sequence[str], runpath: Sequence[str]
+    def list_candidates(
+        self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()
     ) -> Iterator[Tuple[str, str]]:
+        """Yield the paths that the loader tries for a name, each with what leads to it."""
         for path in self._preloaded:
             if posixpath.basename(path) == soname and path.startswith("/"):
                 yield path, "preload"

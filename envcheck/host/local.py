@@ -121,7 +121,9 @@ class LocalHost:
 
     def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
         """List the names in a folder, sorted."""
-        return files.read_as_fact(path, lambda: files.list_folder(path))
+        return self._once(
+            ("folder", path), lambda: files.read_as_fact(path, lambda: files.list_folder(path))
+        )
 
     def list_sizes(self, path: str) -> Fact[Mapping[str, int]]:
         """Map the names in a folder to the sizes of its files."""

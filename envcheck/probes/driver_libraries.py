@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.files import find_trust_problem
-from envcheck.host.loader import parse_library_path
+from envcheck.host.loader import Loader
 from envcheck.host.paths import list_names
 from envcheck.host.process import call_concurrently
 from envcheck.host.protocol import Host
@@ -15,11 +15,6 @@ from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_number
 
-# In the loader's order; those of another architecture rarely exist.
-_DEFAULT_FOLDERS = (
-    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
-)  # fmt: skip
 # Folders with copies that the loader searches only where it is configured to.
 _OTHER_FOLDERS = (
     "/usr/lib/wsl/lib",
@@ -63,13 +58,14 @@ def find_driver_libraries(host: Host) -> DriverLibraries:
         cuda = _find_first(host, cuda_paths, Absent(cuda_paths))
         nvml = _find_first(host, nvml_paths, Absent(nvml_paths))
         return DriverLibraries(cuda, Absent(), Absent(), nvml, nvml)
-    search = _LibrarySearch(host)
-    libcuda, nvml = search.find("libcuda.so.1"), search.find("libnvidia-ml.so.1")
+    loader = Loader(host)
+    find = partial(_find_loaded, host, loader)
+    libcuda, nvml = find("libcuda.so.1"), find("libnvidia-ml.so.1")
     query = nvml
     if not isinstance(nvml, Known):
         query = _find_first(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
     return DriverLibraries(
-        libcuda, search.find("libcuda.so"), _find_other_copies(host, search, libcuda), nvml, query
+        libcuda, find("libcuda.so"), _find_other_copies(host, loader, libcuda), nvml, query
     )
 
 
@@ -78,45 +74,20 @@ def _find_first(host: Host, paths: Tuple[str, ...], otherwise: Fact[str]) -> Fac
     return next((fact for fact in facts if isinstance(fact, Known)), otherwise)
 
 
-class _LibrarySearch:
-    """Search in the loader's order: LD_LIBRARY_PATH, its cache, the default folders.
-
-    Unlike `Loader` it lists no folder: three names are looked up in folders with thousands of
-    files.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._library_path = self._select_existing(
-            parse_library_path(host.environment().get("LD_LIBRARY_PATH", ""))
-        )
-        self._default = self._select_existing(_DEFAULT_FOLDERS)
-        self._cache = host.loader_cache()
-
-    def _select_existing(self, folders: Tuple[str, ...]) -> List[str]:
-        return [folder for folder in folders if isinstance(self._host.status(folder), Known)]
-
-    def list_candidates(self, name: str) -> Iterator[str]:
-        """Yield the paths that the loader tries for `name`, in its order."""
-        for folder in self._library_path:
-            yield f"{folder.rstrip('/')}/{name}"
-        yield from (self._cache.value or {}).get(name, ())
-        for folder in self._default:
-            yield f"{folder}/{name}"
-
-    def find(self, name: str) -> Fact[str]:
-        """Return the real file that the loader opens for `name`."""
-        for path in self.list_candidates(name):
-            real = self._host.real_path(path)
-            if real.value is not None and _is_loadable(self._host, real.value):
-                return from_file(real.value, path, f"-> {real.value}" if real.value != path else "")
-        tried = tuple(
-            f"{name} in {place}"
-            for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders")
-        )
-        if isinstance(self._cache, Unknown):
-            return Unknown(self._cache.why, self._cache.detail, tried)
-        return Absent(tried)
+def _find_loaded(host: Host, loader: Loader, name: str) -> Fact[str]:
+    """Return the real file that the loader opens for `name`."""
+    for path, _ in loader.list_candidates(name):
+        real = host.real_path(path)
+        if real.value is not None and _is_loadable(host, real.value):
+            return from_file(real.value, path, f"-> {real.value}" if real.value != path else "")
+    tried = tuple(
+        f"{name} in {place}"
+        for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders")
+    )
+    cache = host.loader_cache()
+    if isinstance(cache, Unknown):
+        return Unknown(cache.why, cache.detail, tried)
+    return Absent(tried)
 
 
 def _is_loadable(host: Host, path: str) -> bool:
@@ -127,10 +98,9 @@ def _is_loadable(host: Host, path: str) -> bool:
     return host.read_bytes(path, 5).value != _ELF_32_BIT
 
 
-def _find_other_copies(
-    host: Host, search: _LibrarySearch, chosen: Fact[str]
-) -> Fact[Tuple[str, ...]]:
-    candidates = [*search.list_candidates("libcuda.so.1"), *_list_unsearched_paths(host)]
+def _find_other_copies(host: Host, loader: Loader, chosen: Fact[str]) -> Fact[Tuple[str, ...]]:
+    searched = (path for path, _ in loader.list_candidates("libcuda.so.1"))
+    candidates = [*searched, *_list_unsearched_paths(host)]
     real = dict.fromkeys(host.real_path(path).value for path in candidates)
     others = tuple(
         path for path in real if path and path != chosen.value and _is_loadable(host, path)
