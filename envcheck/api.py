@@ -1459,7 +1459,7 @@ def _judge_file(
     named: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_text  # only a file to build needs it: 8 ms
-    from envcheck.check.requirement_files import Selection
+    from envcheck.check.selection import Selection
 
     report, facts = judge_text(
         _read_text(file),

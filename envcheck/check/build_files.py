@@ -24,14 +24,15 @@ from envcheck.check.blueprint import (
 from envcheck.check.dockerfile import parse_dockerfile
 from envcheck.check.requirement_files import (
     Places,
-    Selection,
     logical_lines,
     mapping_of,
     parse_environment_yml,
     parse_requirements,
     read_lock,
+    read_pyproject,
     read_setup,
 )
+from envcheck.check.selection import Selection
 from envcheck.host.documents import dig, list_in, table_in, tables_in
 
 _VARIABLES = "x-known"  # where a service carries the variables of the file beside
@@ -163,7 +164,9 @@ def read_blueprints(
     """
     files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
-    if name.endswith((".toml", ".lock", "conda-lock.yml", "conda-lock.yaml")):
+    if name == "pyproject.toml":
+        return (read_pyproject(text, path, Files(reader), selection),)
+    if name == "pipfile" or name.endswith((".toml", ".lock", "conda-lock.yml", "conda-lock.yaml")):
         return (read_lock(text, path, selection),)
     if name.endswith((".yml", ".yaml")):
         return _yaml(text, path, files)

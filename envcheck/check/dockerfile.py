@@ -24,7 +24,6 @@ from envcheck.check.blueprint import (
     substituted,
 )
 from envcheck.check.requirement_files import (
-    Selection,
     apply_constraints,
     parse_environment_yml,
     parse_requirements,
@@ -32,6 +31,7 @@ from envcheck.check.requirement_files import (
     read_lock,
     with_index,
 )
+from envcheck.check.selection import Selection
 from envcheck.frameworks import framework_of
 from envcheck.matrix.companions import companion_row
 from envcheck.model import dataclass, replace

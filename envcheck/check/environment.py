@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from envcheck.check.blueprint import Blueprint, Image, Line
-from envcheck.check.requirement_files import may_hold
+from envcheck.check.selection import may_hold
 from envcheck.frameworks import identities, identity
 from envcheck.host.known_variables import keep_known_variables
 from envcheck.matrix.companions import companion_row
@@ -55,7 +55,7 @@ from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.gpus import is_data_center
 from envcheck.rules.matrix_question import find_requirer
 from envcheck.rules.requirements import marker_holds
-from envcheck.rules.targets import LABEL, UNLISTED, WantedRelease, wanted_releases
+from envcheck.rules.targets import LABEL, OLDER, UNLISTED, WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
 NO_IMAGE = Image("", "")
@@ -310,7 +310,7 @@ class Environment:
                 )
             )
         self.refused += [
-            item.text for item, _ in chosen if item.obstacle not in {"", UNLISTED, LABEL}
+            item.text for item, _ in chosen if item.obstacle not in {"", UNLISTED, LABEL, OLDER}
         ]
         for item, row in chosen:
             self._add(item, row, places)

@@ -15,7 +15,7 @@ from envcheck.check.config import Config, ConfigError
 from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores, count_ignored
-from envcheck.check.requirement_files import PYTHONS, Selection
+from envcheck.check.selection import PYTHONS, Selection
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.planned import describe_host
 from envcheck.matrix.query import Matrix

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, Lines
+from envcheck.check.selection import USUAL, Selection, may_hold
+from envcheck.check.tool_tables import find_python, index_finder, list_entries
 from envcheck.frameworks import framework_of
 from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_in
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
-from envcheck.model import RequestError, canonical_name, dataclass
+from envcheck.model import RequestError, canonical_name
 from envcheck.model.quoting import quote
 from envcheck.model.versions import (
     Requirement,
-    evaluate_marker,
     find_requirement,
     name_of,
     read_requirement,
@@ -101,33 +101,6 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
     yield from project.requirements
 
 
-@dataclass
-class Selection:
-    """Which extras and groups of a project its tool installs; "*" is each of them."""
-
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()  # groups
-    is_only: bool = False  # the groups without what the project itself requires
-
-    def pick(self, table: object, names: tuple[str, ...]) -> list[str]:
-        """List those keys of a table that are named."""
-        return [key for key in table_in(table) if key in names or "*" in names]
-
-    def takes(self, groups: object, usual: tuple[str, ...]) -> bool:
-        """Return whether a locked package is in a group that is installed; () is each group."""
-        if not isinstance(groups, list):
-            return True
-        left = set(groups) - {*self.excluded}
-        if "*" in self.groups:
-            return bool(left)
-        named = {*self.groups, *self.extras, *(() if self.is_only else usual)}
-        return bool(left & named) or (bool(left) and not (usual or self.is_only))
-
-
-USUAL = Selection()
-
-
 def read_lock(text: str, path: str, selection: Selection | None = None) -> Blueprint:
     """Read a lock file or a pyproject.toml by its name."""
     name = path.replace("\\", "/").rpartition("/")[2].lower()
@@ -137,7 +110,7 @@ def read_lock(text: str, path: str, selection: Selection | None = None) -> Bluep
 
 
 def parse_project(text: str, path: str, selection: Selection | None = None) -> Blueprint:
-    """Read a lock file of uv, Poetry, PDM, Pipenv or PEP 751, or the lists of a pyproject.toml.
+    """Read a lock file of uv, Poetry, PDM, Pipenv or PEP 751, or the lists of a project's file.
 
     `selection` is what a command chooses; without it, what only extras bring is named.
 
@@ -146,9 +119,7 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
             version = "2.14.0+cu130"
             source = { registry = "https://download.pytorch.org/whl/cu130" }
     """
-    if text.lstrip().startswith("{"):
-        return _parse_pipfile(text, path, selection or USUAL)
-    document = read_toml(text, path)
+    document = _read_document(text, path)
     packages = _list_packages(document)
     if len(packages) > _MAX_PACKAGES:
         raise FileError(f"{path} locks more than {_MAX_PACKAGES} packages")
@@ -163,26 +134,56 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
         lines = _list_locked_lines(chosen, path)
         left_out = () if selection else _name_left_out(lines, _list_locked_lines(numbered, path))
         return Blueprint(path, "lock file", requirements=lines, gaps=left_out)
-    selection = selection or USUAL
-    project, places = document.get("project"), Places(text, path)
-    names = list(_list_stated(document, selection))
+    places = Places(text, path)
+    stated = _list_asked(document, places, selection or USUAL)
     gaps: Lines = ()
-    if not project and not names:
+    if not stated and not document.get("project") and path.endswith(".toml"):
         gap = f"{path} has no [project] table, so its dependencies are not judged."
         gaps = (Line(gap, path),)
-    indexes = _uv_indexes(document, selection)
-    asked = (Line(item, places.of(item), links=path) for item in names)
-    found = (with_index(indexes(item.text), [item], is_only=True) for item in asked)
-    stated = tuple(line for lines in found for line in lines)
-    pythons = _find_pythons(str(dig(project, "requires-python")), places)
-    return Blueprint(path, "project file", pythons=pythons, requirements=stated, gaps=gaps)
+    pinned, key, admitted = find_python(document)
+    return Blueprint(
+        path,
+        "project file",
+        python=Line(pinned, places.key("python_version")) if pinned else None,
+        pythons=_find_pythons(admitted, places.key(key)),
+        requirements=stated,
+        gaps=gaps,
+    )
 
 
-def _find_pythons(text: str, places: Places) -> Line | None:
+def _read_document(text: str, path: str) -> dict[str, Any]:
+    """Load TOML, or the JSON of Pipfile.lock; raises FileError."""
+    if not text.lstrip().startswith("{"):
+        return read_toml(text, path)
+    try:
+        return table_in(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is not JSON: {error}") from None
+
+
+def _list_asked(document: Mapping[str, Any], places: Places, selection: Selection) -> Lines:
+    """List what a project asks for, each with the index that its tool takes it from."""
+    entries = list(list_entries(document, selection))
+    bound = {name_of(entry.name): entry.index for entry in entries}
+    asked = [
+        (Line(text, places.of(text), links=places.path), bound.get(name_of(text), ""))
+        for text in _list_stated(document, selection)
+    ]
+    asked += [
+        (Line(entry.text, places.key(entry.name), links=places.path), entry.index)
+        for entry in entries
+        if entry.text
+    ]
+    indexes = index_finder(document, selection)
+    found = (with_index(indexes(line.text, name), [line], is_only=True) for line, name in asked)
+    return tuple(line for lines in found for line in lines)
+
+
+def _find_pythons(text: str, location: str) -> Line | None:
     """Read which Pythons a project is for; None where it states none, or what is no range."""
     with suppress(RequestError):
         admitted = read_requirement(f"python{text}").specifier
-        return Line(admitted, places.of(text)) if admitted else None
+        return Line(admitted, location) if admitted else None
     return None
 
 
@@ -191,7 +192,7 @@ def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[
     project = document.get("project")
     optional = dig(project, "optional-dependencies")
     own = canonical_name(str(dig(project, "name")))
-    texts = [] if selection.is_only else [*list_in(project, "dependencies")]
+    texts = [*list_in(project, "dependencies")] if selection.takes_project else []
     for name in selection.pick(document.get("dependency-groups"), selection.groups):
         texts += _list_group(document, name)
     extras = selection.pick(optional, selection.extras)
@@ -205,32 +206,6 @@ def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[
             texts += [item for name in new for item in list_in(optional, name)]
         elif isinstance(text, str):
             yield text
-
-
-def _parse_pipfile(text: str, path: str, selection: Selection) -> Blueprint:
-    """Read Pipfile.lock, which is JSON.
-
-    Sample: {"_meta": {"sources": [{"name": "pytorch", "url": "https://download.pytorch.org/whl/cpu"}]},
-             "default": {"torch": {"version": "==2.14.0+cpu", "index": "pytorch"}}, "develop": {}}
-    """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{path} is not JSON: {error}") from None
-    places = Places(text, path)
-    sources = tables_in(document, "_meta", "sources")
-    urls = {str(item.get("name")): str(item.get("url")) for item in sources}
-    lines: list[Line] = []
-    for section in ("default", "develop") if _DEV[0] in selection.groups else ("default",):
-        for name, entry in table_in(document, section).items():
-            version, marker = dig(entry, "version"), dig(entry, "markers")
-            if not isinstance(version, str) or not _NAME.fullmatch(name):
-                continue  # a folder, or an address
-            requirement = f"{name}{version}" + (f" ; {marker}" if marker else "")
-            index = urls.get(str(dig(entry, "index")))
-            line = Line(requirement, places.key(name), links=path)
-            lines += with_index([index] if index else [], [line], is_only=True)
-    return Blueprint(path, "lock file", requirements=tuple(lines))
 
 
 def _list_locked_lines(numbered: list[_Numbered], path: str) -> Lines:
@@ -263,9 +238,6 @@ def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
                 names.append(included)
 
 
-_EXTRA = re.compile(r"extra (==|!=) '(?:(?:extra|group)-\d+-)?([^']*)'")
-# The Pythons that a lock may be installed with: an edge counts where it holds for one of them.
-PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 _PDM_GROUPS = ("default", "dev")
 _DEV = ("dev",)  # the group that uv installs unasked
 
@@ -335,34 +307,6 @@ def _list_parts(project: Mapping[str, Any], selection: Selection) -> Iterator[tu
             yield "dev-dependencies", group
 
 
-@lru_cache(maxsize=1 << 14)
-def may_hold(marker: str, chosen: frozenset[str] = frozenset()) -> bool:
-    """Return whether a marker holds on Linux for one Python, with the extras that are chosen."""
-
-    def decide(match: re.Match[str]) -> str:
-        is_true = (match[2] in chosen) == (match[1] == "==")
-        return "python_version >= '0'" if is_true else "python_version < '0'"
-
-    text = _EXTRA.sub(decide, marker)
-    linux = {
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "os_name": "posix",
-        "platform_machine": "x86_64",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-    }
-    try:
-        return not text or any(
-            evaluate_marker(
-                text, {**linux, "python_version": python, "python_full_version": f"{python}.9"}
-            )
-            for python in PYTHONS
-        )
-    except RequestError:
-        return True
-
-
 def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) -> Blueprint | None:
     """Read what `pip install FOLDER` installs besides.
 
@@ -374,35 +318,42 @@ def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) 
     if match is None or "://" in folder:
         return None
     extras = tuple(item.strip() for item in (match[2] or "").split(",") if item.strip())
-    for name in ("pyproject.toml", "setup.cfg", "setup.py"):
-        found = files.find(posixpath.join(match[1] or ".", name))
-        if found is None:
-            continue
-        path, text = found
-        if name == "pyproject.toml":
-            blueprint = _read_pyproject(text, path, files, Selection(extras, groups))
-        else:
-            blueprint = read_setup(text, path, extras)
+    found = files.find(posixpath.join(match[1] or ".", "pyproject.toml"))
+    if found is None:
+        return _find_setup(match[1] or ".", files, extras)
+    blueprint = read_pyproject(found[1], found[0], files, Selection(extras, groups))
+    return blueprint if blueprint.requirements or not blueprint.gaps else None
+
+
+def read_pyproject(
+    text: str, path: str, files: Files, selection: Selection | None = None
+) -> Blueprint:
+    """Read a pyproject.toml, with the files beside it that state what it leaves to them."""
+    blueprint = parse_project(text, path, selection)
+    document, beside = read_toml(text, path), files.relative_to(path)
+    dynamic = dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
+    names = [dynamic] if isinstance(dynamic, str) else list_in(dynamic)
+    found = [file for name in names if (file := beside.find(str(name)))]
+    if "dependencies" in list_in(document, "project", "dynamic") or blueprint.gaps:
+        parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
+        if not found or len(found) < len(names):
+            extras = selection.extras if selection else ()
+            setup = _find_setup(posixpath.dirname(path) or ".", files, extras)
+            parts = [setup] if setup else []
+        lines = tuple(line for part in parts for line in part.requirements)
+        gap = Line(f"{path} does not state its dependencies, which are not judged.", path)
+        gaps = () if parts else blueprint.gaps or (gap,)
+        blueprint = replace(blueprint.plus(requirements=lines), gaps=gaps)
+    return blueprint
+
+
+def _find_setup(folder: str, files: Files, extras: tuple[str, ...]) -> Blueprint | None:
+    for name in ("setup.cfg", "setup.py"):
+        found = files.find(posixpath.join(folder, name))
+        blueprint = read_setup(found[1], found[0], extras) if found else None
         if blueprint is not None:
             return blueprint
     return None
-
-
-def _read_pyproject(text: str, path: str, files: Files, selection: Selection) -> Blueprint | None:
-    document = read_toml(text, path)
-    if not isinstance(document.get("project"), dict):
-        return None
-    blueprint = parse_project(text, path, selection)
-    if "dependencies" not in list_in(document, "project", "dynamic"):
-        return blueprint
-    setuptools = dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
-    names = [setuptools] if isinstance(setuptools, str) else list_in(setuptools)
-    found = [file for name in names if (file := files.relative_to(path).find(str(name)))]
-    if not found or len(found) < len(names):
-        return None
-    parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
-    lines = tuple(line for part in parts for line in part.requirements)
-    return replace(blueprint, requirements=(*blueprint.requirements, *lines))
 
 
 def read_setup(text: str, path: str, extras: tuple[str, ...] = ()) -> Blueprint | None:
@@ -431,7 +382,8 @@ def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint 
     if not stated.strip() or "file:" in stated:
         return None
     names = [line.strip() for part in (stated, *wanted) for line in part.split("\n")]
-    return _project_of([name for name in names if name], text, path)
+    pythons = parser.get("options", "python_requires", fallback="")
+    return _project_of([name for name in names if name], text, path, pythons)
 
 
 def _read_setup_py(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
@@ -459,7 +411,8 @@ def _read_setup_py(text: str, path: str, extras: tuple[str, ...]) -> Blueprint |
     names = list_in(values, "install_requires")
     for extra in extras:
         names += list_in(values, "extras_require", extra)
-    return _project_of([item for item in names if isinstance(item, str)], text, path)
+    pythons = str(values.get("python_requires", ""))
+    return _project_of([item for item in names if isinstance(item, str)], text, path, pythons)
 
 
 def _literal(node: Any) -> object:
@@ -471,10 +424,11 @@ def _literal(node: Any) -> object:
         return None
 
 
-def _project_of(names: Iterable[str], text: str, path: str) -> Blueprint:
+def _project_of(names: Iterable[str], text: str, path: str, pythons: str) -> Blueprint:
     places = Places(text, path)
     lines = tuple(Line(name, places.of(name)) for name in names)
-    return Blueprint(path, "project file", requirements=lines)
+    admitted = _find_pythons(pythons, places.key("python_requires"))
+    return Blueprint(path, "project file", requirements=lines, pythons=admitted)
 
 
 def read_toml(text: str, path: str) -> dict[str, Any]:
@@ -524,27 +478,6 @@ def _label_of_files(package: Mapping[str, Any], version: str) -> str:
     names = (str(row.get("file") or row.get("url") or row.get("name")) for row in rows)
     labels = {match[1] for name in names if (match := _LABEL.search(name))}
     return f"+{labels.pop()}" if len(labels) == 1 and "+" not in version else ""
-
-
-def _uv_indexes(document: Mapping[str, Any], selection: Selection) -> Callable[[str], list[str]]:
-    """Return a function that lists the indexes that uv takes a requirement from."""
-    urls: dict[str, str] = {}
-    for item in tables_in(document, "tool", "uv", "index"):
-        urls[str(item.get("name"))] = str(item.get("url"))
-    named = {**dict.fromkeys(selection.extras, "extra"), **dict.fromkeys(selection.groups, "group")}
-
-    def indexes(requirement: str) -> list[str]:
-        match = _NAME.match(requirement)
-        entry = dig(document, "tool", "uv", "sources", match[0] if match else "")
-        rows = [
-            row
-            for row in (tables_in([entry]) or tables_in(entry))
-            if all(named.get(str(row[kind])) == kind for kind in ("extra", "group") if kind in row)
-            and may_hold(str(row.get("marker", "")))
-        ]
-        return [urls[str(row.get("index"))] for row in rows if str(row.get("index")) in urls]
-
-    return indexes
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -747,7 +680,8 @@ class Places:
 
     def key(self, name: str) -> str:
         """Say where a key stands."""
-        return self._search(rf"\s+[\"']?{re.escape(name)}[\"']?\s*:", f"{self.path}:1")
+        word = rf"[\"']?{re.escape(name)}[\"']?\s*"
+        return self._search(rf"\s+{word}:|\s*{word}=", f"{self.path}:1")
 
     def value(self, name: str, text: str, default: str) -> str:
         """Say where a key with this value stands.

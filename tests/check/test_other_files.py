@@ -7,7 +7,7 @@ import pytest
 from envcheck.check.blueprint import FileError
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
-from envcheck.check.requirement_files import Selection
+from envcheck.check.selection import Selection
 from envcheck.rules.catalogue import catalogue
 from tests.check.test_files import CUDA_124, blueprints, judged, told, undecided
 from tests.work import assert_linear
@@ -377,6 +377,7 @@ torch = [{ index = "cpu", extra = "cpu" }]
 [[tool.uv.index]]
 name = "cpu"
 url = "https://download.pytorch.org/whl/cpu"
+explicit = true
 """
     (blueprint,) = blueprints(text, "pyproject.toml")
     assert [(line.text, line.index) for line in blueprint.requirements] == [("torch==2.6.0", "")]
@@ -599,9 +600,11 @@ torchvision = [{ index = "cuda", group = "gpu" }]
 [[tool.uv.index]]
 name = "cpu"
 url = "https://download.pytorch.org/whl/cpu"
+explicit = true
 [[tool.uv.index]]
 name = "cuda"
 url = "https://download.pytorch.org/whl/cu126"
+explicit = true
 """
     for selection, expected in (
         (Selection(), [("torch==2.6.0", "")]),
@@ -650,3 +653,129 @@ def test_a_broken_project_beside_a_requirements_file_is_named_and_the_rest_is_ju
     (found,) = blueprints("torch\n-e .\n", "requirements.txt", pyproject__toml="[project\n")
     assert [line.text for line in found.requirements] == ["torch"]
     assert found.gaps[0].location == "requirements.txt:2"
+
+
+POETRY = """[tool.poetry.dependencies]
+python = ">=3.9,<3.12"
+torch = { version = "2.3.1+cu121", source = "pytorch" }
+torchvision = [
+  { version = "~0.18", python = ">=3.9" },
+  { url = "https://example.com/v.whl", markers = "sys_platform == 'win32' or os_name == 'nt'" },
+]
+numpy = "^1.24, !=1.25.0"
+jax = { version = "*", extras = ["cuda12"], optional = true }
+local = { path = "../local" }
+[tool.poetry.extras]
+gpu = ["jax"]
+[tool.poetry.group.serve.dependencies]
+onnxruntime = "^0.0.3 || ^1.2"
+[[tool.poetry.source]]
+name = "pytorch"
+url = "https://download.pytorch.org/whl/cu121"
+priority = "explicit"
+"""
+
+
+@pytest.mark.parametrize(
+    ("selection", "more"),
+    [
+        (Selection(), []),
+        (Selection(("gpu",)), [("jax[cuda12]", 9)]),
+        (Selection((), ("serve",)), [("onnxruntime", 14)]),
+    ],
+)
+def test_poetrys_tables_are_read(selection: Selection, more: list[tuple[str, int]]) -> None:
+    (found,) = read_blueprints(POETRY, "pyproject.toml", lambda _: None, selection)
+    assert found.pythons is not None
+    assert (found.pythons.text, found.pythons.location) == ("<3.12,>=3.9", "pyproject.toml:2")
+    markers = "(sys_platform == 'win32' or os_name == 'nt')"
+    assert [(line.text, line.location) for line in found.requirements] == [
+        (text, f"pyproject.toml:{number}")
+        for text, number in [
+            ("torch==2.3.1+cu121", 3),
+            ("torchvision>=0.18,<0.19 ; python_version >= '3.9'", 4),
+            (f"torchvision @ https://example.com/v.whl ; {markers}", 4),
+            ("numpy>=1.24,<2,!=1.25.0", 8),
+            *more,
+        ]
+    ]
+    assert [line.label for line in found.requirements] == ["cu121", *[""] * (3 + len(more))]
+
+
+def test_only_a_group_of_poetry_leaves_the_project_out() -> None:
+    (found,) = read_blueprints(
+        POETRY, "pyproject.toml", lambda _: None, Selection((), ("serve",), is_only=True)
+    )
+    assert [line.text for line in found.requirements] == ["onnxruntime"]
+
+
+def test_poetry_2_names_the_source_of_what_the_project_requires() -> None:
+    text = f"""[project]
+dependencies = ["torch (>=2.4,<3)"]
+{POETRY.replace('version = "2.3.1+cu121", ', "")}"""
+    (found,) = read_blueprints(text, "pyproject.toml", lambda _: None)
+    first = found.requirements[0]
+    assert (first.text, first.label) == ("torch (>=2.4,<3)", "cu121")
+
+
+def test_a_range_of_poetry_that_excludes_its_neighbour_is_an_error() -> None:
+    report = judged(
+        '[tool.poetry.dependencies]\npython = "^3.9"\ntorch = "^2.1"\ntorchvision = "0.15.2"\n',
+        "pyproject.toml",
+    )
+    assert report.verdict == "incompatible"
+    assert [item.id for item in report.findings if item.severity == "error"] == [
+        "dependency-conflict"
+    ]
+
+
+def test_an_index_of_pdm_or_uv_is_asked_for_what_it_holds() -> None:
+    for tool, row, expected in (
+        ("pdm.source", 'include_packages = ["torch*"]', "cuda"),
+        ("pdm.source", 'include_packages = ["other"]', ""),
+        ("uv.index", "", "cuda"),
+        ("uv.index", "explicit = true", ""),
+    ):
+        text = f"""[project]
+dependencies = ["torch"]
+[[tool.{tool}]]
+name = "pytorch"
+url = "https://download.pytorch.org/whl/cu126"
+{row}
+"""
+        (found,) = blueprints(text, "pyproject.toml")
+        assert [line.index for line in found.requirements] == [expected]
+
+
+def test_pipfile_is_read() -> None:
+    text = """[[source]]
+url = "https://example.com/simple"
+verify_ssl = true
+name = "pypi"
+[packages]
+torch = {version = "==2.4.0", sys_platform = "== 'linux'"}
+[dev-packages]
+torchvision = "*"
+[requires]
+python_version = "3.11"
+"""
+    (found,) = blueprints(text, "Pipfile")
+    assert found.python is not None
+    assert found.python.text == "3.11"
+    assert [line.text for line in found.requirements] == ["torch==2.4.0 ; sys_platform == 'linux'"]
+    assert judged(text, "Pipfile").verdict == "compatible"
+
+
+def test_what_a_pyproject_leaves_to_setup_py_is_read_there() -> None:
+    setup = (
+        'setup(install_requires=["torch==1.7.1", "torchvision==0.8.2"], python_requires=">=3.10")\n'
+    )
+    beside = {"setup.py": setup}
+    text = '[build-system]\nrequires = ["setuptools"]\n'
+    (found,) = read_blueprints(text, "pyproject.toml", beside.get)
+    assert [line.location for line in found.requirements] == ["setup.py:1", "setup.py:1"]
+    assert not found.gaps
+    # an older release of a package beside it, which is not judged, hides no Python
+    report = judged(setup, "setup.py")
+    assert report.verdict == "incompatible"
+    assert "python-unsupported" in {item.id for item in report.findings}
