@@ -85,7 +85,7 @@ class Image:
     location: str
     cuda: str = ""  # 12.4.1
     cudnn: str = ""  # its major: "9"; "any" where the name tells only that it is there
-    flavor: str = ""  # base, runtime, devel
+    flavor: str = ""  # base, runtime, devel; libraries, perhaps with nvcc
     os: str = ""
     os_version: str = ""
     glibc: str = ""
@@ -99,6 +99,7 @@ class Image:
     lacks: str = ""  # what it holds in place of a framework that envcheck judges
     is_open: bool = False  # its name does not say whether its framework is built for a GPU
     is_partial: bool = False  # it holds CUDA libraries of which the name says nothing
+    own_cuda: bool = False  # they are those that its framework was built for
     variables: Mapping[str, str] = field(default_factory=dict)  # that it sets: PIP_CONSTRAINT
     # it brings a newer libcuda, which data-centre GPUs use with an older driver
     has_compat: bool = False
@@ -124,6 +125,7 @@ class Blueprint:
     )
     requirements: Lines = ()  # PEP 508
     constraints: Lines = ()  # files that bound what is installed
+    bounds: Lines = ()  # the lines of these files
     indexes: Lines = ()  # lines of a requirements file that name a package index
     removals: Lines = ()  # names that a command uninstalls
     conda: Lines = ()  # match specs: "cudatoolkit=11.2"
@@ -290,6 +292,7 @@ def _image(reference: str, location: str, row: ImageConvention, parts: dict[str,
         lacks=row.lacks,
         is_open=bool(parts.get("open")),
         is_partial=row.partial or bool(frameworks or packages),
+        own_cuda=row.own_cuda,
         has_compat="month" in parts,
         variables=_list_variables(row, parts.get("month", "")),
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),

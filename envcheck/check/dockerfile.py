@@ -25,6 +25,7 @@ from envcheck.check.blueprint import (
 )
 from envcheck.check.requirement_files import (
     apply_constraints,
+    list_bounds,
     parse_environment_yml,
     parse_requirements,
     read_folder_line,
@@ -827,6 +828,7 @@ class Stage:
             self._add_conda(install)
             return
         gaps: list[Line] = []
+        bounds: list[Line] = []
         requirements = [
             item
             for line in self._list_named(install, gaps)
@@ -837,9 +839,11 @@ class Stage:
             inner = parse_requirements(text, path, self.files)
             gaps += inner.gaps
             requirements += inner.requirements
+            bounds += inner.bounds
         bounded = tuple(requirements)
-        for _, text in self._find(install.constraints, "its constraints are not applied", gaps):
+        for path, text in self._find(install.constraints, "its constraints are not applied", gaps):
             bounded = apply_constraints(bounded, text)
+            bounds += list_bounds(path, text)
         indexed = with_index(install.indexes, bounded, is_only=install.is_only_index)
         names = ("is_isolated", "is_resolved", "is_upgrade")
         flags = {name: getattr(install, name) for name in names}
@@ -848,7 +852,8 @@ class Stage:
         if install.is_removal:
             self._add(removals=added)
         else:
-            self._add(requirements=added, gaps=gaps)
+            bounded_by = [replace(line, command=command) for line in bounds]
+            self._add(requirements=added, bounds=bounded_by, gaps=gaps)
 
     def _list_named(self, install: Install, gaps: list[Line]) -> Iterator[Line]:
         """List what a command names.

@@ -60,7 +60,11 @@ from envcheck.rules.targets import LABEL, OLDER, UNLISTED, WantedRelease, wanted
 ROOT = "/usr/local/cuda"
 NO_IMAGE = Image("", "")
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
-_LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
+_LIBRARIES = (
+    "runtime",
+    "libraries",
+    "devel",
+)  # the flavors that hold CUDA's libraries, not libcudart alone
 _CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:\s*=\s*(\S+))?)?.*")
 _CONDA_CUDA = {"cudatoolkit", "pytorch-cuda"}
 _NOTHING = "The file names no framework that envcheck knows"
@@ -120,12 +124,10 @@ class Environment:
 
     def __init__(self, blueprint: Blueprint, matrix: Matrix, goal: str, host: Description) -> None:
         """Install what the file states, command by command."""
-        self.blueprint, self.image, self.matrix, self.goal = (
-            blueprint,
-            blueprint.image or NO_IMAGE,
-            matrix,
-            goal,
-        )
+        if blueprint.image is not None:
+            blueprint = replace(blueprint, image=_with_own_cuda(blueprint.image, matrix))
+        self.blueprint, self.matrix, self.goal = blueprint, matrix, goal
+        self.image = blueprint.image or NO_IMAGE
         self.base: Facts = _leave_to_run(with_hardware(planned_facts(blueprint), host, matrix))
         if self.image.has_compat and self._may_use_compat():
             why = Unknown(
@@ -264,6 +266,7 @@ class Environment:
     def install(self, lines: list[Line]) -> None:
         """Ask for what one command installs, and add it to what is there."""
         named = self._hold_what_is_open(lines)
+        named += self._list_brought(named)
         asked = [
             line
             for line in named
@@ -280,7 +283,9 @@ class Environment:
         sources = tuple(
             self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
         )
-        for name in [name_of_line(line) for line in named if line.is_upgrade]:
+        builds, installed = dict(self._builds), dict(self._installed)
+        upgraded = {name_of_line(line) for line in named if line.is_upgrade}
+        for name in upgraded:  # pip chooses its release as if none were there
             self._builds.pop(name, None)
             self._installed.pop(name, None)
         brings = all(line.is_resolved for line in asked)
@@ -296,12 +301,17 @@ class Environment:
             if (
                 row is not None
                 and (row.local or item.framework in texts)
-                and self._is_other(item, row)
+                and (self._is_other(item, row) or item.distribution in upgraded)
             ):
                 texts[item.distribution] = _pin(item, row)
+        self._builds, self._installed = builds, installed
         ranges = [(item, line) for item, line in stated.values() if line.is_resolved]
+        ranges += self._list_bounds(named, [row for _, row in chosen if row is not None])
         beside = tuple(item.name + item.specifier for item, _ in ranges)
         self.places += [Place(line, item.name, item.name + item.specifier) for item, line in ranges]
+        for item, line in ranges:
+            if line in self.blueprint.bounds and is_of_interest(line, self.matrix):
+                texts[item.name] = item.plain
         if texts or sources:
             built = tuple(filter(None, sources))
             self._ask(
@@ -315,6 +325,23 @@ class Environment:
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(stated, [row for _, row in chosen if row is not None])
+
+    def _list_brought(self, named: list[Line]) -> list[Line]:
+        """List the frameworks that packages of unknown releases bring where none is there."""
+        rows = [(line, companion_row(name_of_line(line))) for line in named if line.is_resolved]
+        brought = {row.frameworks[0]: line for line, row in reversed(rows) if row.brings}
+        lines = [replace(line, text=name) for name, line in brought.items()]
+        names = {self.matrix.framework_of(name_of_line(line)) for line in named}
+        return [line for line in lines if line.text not in names and not self.holds(line)]
+
+    def _list_bounds(
+        self, named: list[Line], rows: list[FrameworkRelease]
+    ) -> list[tuple[Requirement, Line]]:
+        """List what a constraints file says of packages that only other packages bring."""
+        commands, names = {line.command for line in named}, {*map(name_of_line, named)}
+        bounds = _list_stated(each for each in self.blueprint.bounds if each.command in commands)
+        brought = {name for row in rows for name in row.requires} - names
+        return [each for name, each in bounds.items() if name in brought]
 
     def _hold_what_is_open(self, lines: list[Line]) -> list[Line]:
         """Hold what only the build shows the release of; return the other lines that apply."""
@@ -565,6 +592,8 @@ class Environment:
         requires = tuple(
             f"{name}{bounds}" for name, bounds in row.requires.items() if name in self._installed
         )
+        if item.installer == "conda":  # conda-forge's builds go with each patch of a minor
+            requires = tuple(re.sub(r"==(\d+\.\d+)\.\d+$", r"==\1.*", text) for text in requires)
         return replace(item, requires=requires)
 
     def _take_image(self) -> None:
@@ -628,6 +657,7 @@ class Environment:
         for match, line in specs:
             framework = packages.get(re.sub(r"-(?:gpu|nightly)$", "", match[1]))
             if framework is None:
+                self._take_conda_package(match[1], match[2] or "", line)
                 continue
             wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith(
                 "-gpu"
@@ -642,7 +672,7 @@ class Environment:
             is_pinned = bool(_CONDA_CUDA & names) and line.links.startswith("pytorch")
             if "cpu" in build or cpuonly:
                 is_gpu_build = Known(value=False, source=_at(cpuonly or line))
-            elif is_pinned or (match[2] and ("cuda" in build or wants_cuda)):
+            elif is_pinned or wants_cuda or "cuda" in build:
                 is_gpu_build = Known(value=True, source=_at(line))
             version, decisive = match[2] or "", cpuonly or line
             self._hold(
@@ -656,6 +686,30 @@ class Environment:
             )
             self._installed[framework] = Distribution(framework, version, installer="conda")
             self.places.append(Place(decisive, framework, f"{framework} {version}".rstrip()))
+
+    def _take_conda_package(self, name: str, version: str, line: Line) -> None:
+        """Add a package beside a framework where its spec names one release."""
+        section = self.matrix.companion_of(name)
+        row = None
+        if section:
+            platform = self._context(Target()).platform
+            row = self.matrix.release(section, version, platform, name)
+        if row is not None or (name == "numpy" and version):
+            self._installed[name] = Distribution(name, version, installer="conda")
+            self.places.append(Place(line, name, f"{name} {version}"))
+        if row is not None:
+            self._rows[name] = row
+
+
+def _with_own_cuda(image: Image, matrix: Matrix) -> Image:
+    """Fill in the CUDA and cuDNN of an image that holds those of its framework's build."""
+    for text in image.frameworks if image.own_cuda else ():
+        name, _, version = text.partition("==")
+        row = matrix.release(name, version, "linux_x86_64")
+        if row is not None and row.cuda and row.cudnn:
+            cudnn = major(row.cudnn)
+            return replace(image, cuda=row.cuda, cudnn=cudnn, flavor="libraries", is_partial=False)
+    return image
 
 
 def _leave_to_run(value: Any) -> Any:
@@ -893,9 +947,10 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     if image.cuda and image.flavor in _LIBRARIES:
         version = major_minor(image.cuda)
         root = f"{ROOT}-{version}"
+        nvcc: Fact[str] = NOT_STATED
         if image.flavor == "devel":
             nvcc = _of_image(f"{root}/bin/nvcc", image)
-        else:
+        elif image.flavor == "runtime":
             nvcc = Absent((image.location,))
         installs.insert(
             0, ToolkitInstall(root, "usr-local", version=_of_image(version, image), nvcc_path=nvcc)

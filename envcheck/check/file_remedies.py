@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import InstallPackages
-from envcheck.check.blueprint import Line
+from envcheck.check.blueprint import Line, Lines
 from envcheck.check.environment import Environment, Place, name_of_line, read_line
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
@@ -60,12 +60,30 @@ def with_file_remedy(
         fix = Remedy(f"Add `gpus: all` to {environment.blueprint.lacks_gpu.text}.")
     elif finding.id in _OF_STATED_HARDWARE and finding.severity != "note":
         fix = _another_release(fix, places, environment, context)
-    fix = _leave_out(finding, places) or (_edit(fix, places) if fix else None)
+    left_out = _leave_out(finding, places, environment)
+    fix = left_out or (_edit(fix, places, environment.blueprint.conda) if fix else None)
     return replace(finding, fix=fix)
 
 
-def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
-    """Say which line to leave out: one that sets a variable, or that uninstalls what is needed."""
+def _leave_out(finding: Finding, places: list[Place], environment: Environment) -> Remedy | None:
+    """Say which line to leave out.
+
+    One that sets a variable, that uninstalls what is needed, or by which pip replaces what Conda
+    has installed.
+    """
+    conda = environment.blueprint.conda
+    by_conda = {place.name: place.label for place in environment.places if place.line in conda}
+    for place in places:
+        other = by_conda.get(place.name, place.label)
+        if (
+            other != place.label
+            and place.line not in conda
+            and finding.id not in _OF_STATED_HARDWARE
+        ):
+            return Remedy(
+                f"Leave out `{place.line.text}` ({place.line.location}), by which pip replaces the"
+                f" {other} of Conda; or install all of these with pip."
+            )
     kind, verb = "", ""
     if isinstance(finding.cure, _OF_VARIABLES):
         kind, verb = "variable", "Leave out"
@@ -77,12 +95,12 @@ def _leave_out(finding: Finding, places: list[Place]) -> Remedy | None:
     return Remedy(f"{verb} {' and '.join(lines)}.") if lines else None
 
 
-def _edit(fix: Remedy, places: list[Place]) -> Remedy:
+def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
     """Say what to write in the file instead of what one installs in an environment."""
     lines = {
         place.name: place.line
         for place in places
-        if place.kind == "requirement" and read_line(place.line)
+        if place.kind == "requirement" and (read_line(place.line) or place.line in conda)
     }
     installs = [action for action in fix.actions if isinstance(action, InstallPackages)]
     if not lines or not installs:
@@ -92,7 +110,9 @@ def _edit(fix: Remedy, places: list[Place]) -> Remedy:
     for text in (text for action in installs for text in action.requirements):
         line = lines.get(name_of_line(Line(text, "")), next(iter(lines.values())))
         kept = _keep_extras(text, line)
-        if kept != line.text:
+        if line in conda:  # by its own name there: pytorch
+            kept = re.sub(r"^[\w-]+=", re.split(r"[ =<>]", line.text)[0], text)
+        if kept not in {line.text, line.text.replace("==", "=")}:
             changes.setdefault(line, []).append(kept)
     written = [_write_change(line, f"{' '.join(texts)}{index}") for line, texts in changes.items()]
     if len(written) == 1:  # the line says it; what the plan says of it would be said twice

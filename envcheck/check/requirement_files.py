@@ -64,16 +64,20 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
         for item in read_folder_line(line, files, gaps)
     )
     constraints: list[Line] = []
+    bounds: list[Line] = []
     for line in lines:
-        if constraint := _CONSTRAINT.fullmatch(line.text):
-            limits = files.relative_to(line.location.rpartition(":")[0]).find(constraint[1])
-            requirements = apply_constraints(requirements, limits[1] if limits else "")
-            constraints += [replace(line, text=limits[0])] if limits else []
+        constraint = _CONSTRAINT.fullmatch(line.text)
+        beside = files.relative_to(line.location.rpartition(":")[0])
+        if constraint and (limits := beside.find(constraint[1])):
+            requirements = apply_constraints(requirements, limits[1])
+            constraints.append(replace(line, text=limits[0]))
+            bounds += list_bounds(*limits)
     return Blueprint(
         path,
         "requirements file",
         requirements=with_index(indexes, requirements, is_only=is_only),
         constraints=tuple(constraints),
+        bounds=tuple(bounds),
         indexes=tuple(line for line in lines if _INDEX.fullmatch(line.text)),
         gaps=tuple(gaps),
     )
@@ -524,10 +528,18 @@ def apply_constraints(lines: Lines, text: str) -> Lines:
     return tuple(replace(line, text=_apply_bound(line.text, bounds)) for line in lines)
 
 
+def list_bounds(path: str, text: str) -> Iterator[Line]:
+    """List the lines of a constraints file that bound the releases of a package."""
+    for number, line in logical_lines(text):
+        bound = find_requirement(line)
+        if bound and bound.specifier:
+            yield Line(bound.plain, f"{path}:{number}")
+
+
 def read_bounds(text: str) -> dict[str, str]:
     """Map each package of a constraints file to its version clauses."""
-    bounds = (find_requirement(line) for _, line in logical_lines(text))
-    return {bound.name: bound.specifier for bound in bounds if bound and bound.specifier}
+    bounds = (read_requirement(line.text) for line in list_bounds("", text))
+    return {bound.name: bound.specifier for bound in bounds}
 
 
 def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ class Companion:
     distributions: Mapping[str, str] = field(default_factory=dict)
     frameworks: tuple[str, ...] = ()  # the usual one first; () for one that needs none
     requires: str = ""  # the one name under which it requires its framework
+    brings: bool = False  # every release requires its framework, so pip brings one
     pinned_by: str = ""  # the distribution that pins its releases
     releases: str = ""  # section of the matrix that holds its releases; "" for none
     first: str = ""  # the oldest release that the matrix holds

@@ -22,6 +22,8 @@ class ImageConvention:
     # by the release of CUDA, where it is known
     cudnn_releases: Mapping[str, str] = field(default_factory=dict)
     own_python: bool = False  # its Python is not the distribution's
+    # its images for GPUs hold the CUDA and cuDNN that their framework was built for
+    own_cuda: bool = False
     flavor: str = ""  # base, runtime or devel, where the tag does not name it
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
     holds: str = ""  # the framework that its images hold, where the tag does not name a release

@@ -779,3 +779,80 @@ def test_what_a_pyproject_leaves_to_setup_py_is_read_there() -> None:
     report = judged(setup, "setup.py")
     assert report.verdict == "incompatible"
     assert "python-unsupported" in {item.id for item in report.findings}
+
+
+CONDA_ENVIRONMENT = """channels: [pytorch, nvidia]
+dependencies:
+  - python=3.11
+  - pytorch={pytorch}
+  - torchvision={torchvision}
+  - pytorch-cuda=12.1
+  - numpy=1.26.4
+"""
+
+
+@pytest.mark.parametrize(
+    ("pytorch", "torchvision", "pip", "fix"),
+    [
+        ("2.3.1", "0.18.1", "", ""),
+        ("2.3.1", "0.18.0", "", ""),  # conda-forge's goes with each patch of 2.3
+        ("2.3", "0.18", "", ""),
+        ("2.3.1", "0.16.1", "", "In environment.yml:5, write `torchvision=0.18.1` in place of"),
+        ("2.2.2", "0.17.2", "torch==2.4.1", "Leave out `torch==2.4.1` (environment.yml:9), by"),
+        ("2.2.2", "0.17.2", "torch", ""),
+    ],
+)
+def test_what_conda_installs_is_judged_beside_what_pip_does(
+    pytorch: str, torchvision: str, pip: str, fix: str
+) -> None:
+    text = CONDA_ENVIRONMENT.format(pytorch=pytorch, torchvision=torchvision)
+    text += f"  - pip:\n    - {pip}\n" if pip else ""
+    report = judged(text, "environment.yml")
+    errors = [item for item in report.findings if item.severity == "error"]
+    assert [item.id for item in errors] == (["extension-build-mismatch"] if fix else [])
+    assert all(item.fix and item.fix.summary.startswith(fix) for item in errors)
+
+
+def test_the_package_of_conda_for_gpus_needs_no_release() -> None:
+    text = "channels: [conda-forge]\ndependencies: [python=3.11, pytorch-gpu]\n"
+    assert judged(text, "environment.yml", Config(expect="gpu")).verdict == "compatible"
+
+
+def test_a_constraint_counts_where_another_package_brings_what_it_bounds() -> None:
+    for bound, package, verdict in (
+        ("keras==2.15.0", "tensorflow==2.16.2", "incompatible"),
+        ("keras==3.3.3", "tensorflow==2.16.2", "compatible"),
+        ("numpy>=2", "tensorflow==2.15.1", "incompatible"),
+        ("keras==2.15.0", "torch==2.4.0", "compatible"),
+    ):
+        files = {"constraints.txt": f"{bound}\n", "requirements.txt": f"{package}\n"}
+        report = judged(f"-c constraints.txt\n{package}\n", "requirements.txt", **_named(files))
+        assert report.verdict == verdict
+        image = "FROM python:3.11-slim-bookworm\nCOPY . .\nRUN pip install -c constraints.txt -r requirements.txt\n"
+        assert judged(image, "Dockerfile", **_named(files)).verdict == verdict
+
+
+def _named(files: dict[str, str]) -> dict[str, str]:
+    return {name.replace(".", "__"): text for name, text in files.items()}
+
+
+def test_an_upgrade_replaces_nvidias_build() -> None:
+    image = "FROM nvcr.io/nvidia/pytorch:24.05-py3\nRUN pip install -U torch\n"
+    messages = [item.message for item in judged(image).findings if item.severity == "warning"]
+    assert any("NVIDIA's build" in message for message in messages)
+
+
+def test_the_image_of_tensorflow_holds_the_cuda_of_its_build() -> None:
+    image = "FROM tensorflow/tensorflow:2.14.0-gpu-jupyter\nRUN pip install tensorflow=={}\n"
+    assert judged(image.format("2.14.1")).verdict == "compatible"
+    report = judged(image.format("2.16.1"))
+    assert [item.id for item in report.findings if item.severity == "error"] == [
+        "framework-cuda-extra-missing"
+    ]
+
+
+def test_a_package_of_unknown_releases_brings_its_framework() -> None:
+    assert judged("pytorch-lightning==1.9\n", "requirements.txt").verdict == "compatible"
+    assert judged("lightning\ntorch==2.1.0\n", "requirements.txt").verdict == "compatible"
+    report = judged("FROM python:3.6-slim\nRUN pip install --no-deps lightning\n")
+    assert report.verdict == "undetermined"
