@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from envcheck.frameworks import framework_names
 from envcheck.matrix.companions import companion_sections
@@ -15,7 +16,8 @@ from envcheck.matrix.images import (
     load_base_images,
     parse_reference,
 )
-from envcheck.model import UserError, dataclass, field, major, replace
+from envcheck.model import RequestError, UserError, dataclass, field, major, replace
+from envcheck.model.versions import Requirement, read_requirement
 
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
@@ -42,6 +44,19 @@ class Line:
     is_resolved: bool = True  # with what it requires
     is_upgrade: bool = False  # its command takes a newer release than the installed one
     is_open: bool = False  # its release is not known before the build
+
+    @property
+    def requirement(self) -> Requirement | None:
+        """The requirement that it states; None for what is none, or names a URL."""
+        with suppress(RequestError):
+            requirement = read_requirement(self.text)
+            return None if requirement.url else requirement
+        return None
+
+    @property
+    def name(self) -> str:
+        """The normalized name of its requirement; "" for what is none, or names a URL."""
+        return self.requirement.name if self.requirement else ""
 
 
 Lines = tuple[Line, ...]
@@ -105,6 +120,14 @@ class Image:
     has_compat: bool = False
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the file builds on an image at all."""
+        return bool(self.location)
+
+
+NO_IMAGE = Image("", "")
+
 
 @dataclass
 class Blueprint:
@@ -114,7 +137,7 @@ class Blueprint:
     # Dockerfile, stage (one that the last copies from), compose file, environment.yml, requirements
     # file
     kind: str
-    image: Image | None = None
+    image: Image = NO_IMAGE
     python: Line | None = None  # a version: "3.10"
     pythons: Line | None = None  # the range that a project is for: ">=3.12"
     pip: Line | None = None  # where the system's package of pip is installed

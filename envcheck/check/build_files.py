@@ -106,8 +106,7 @@ def _with_settings(
         blueprint = replace(blueprint, platform=entry["platform"])
     if _asks_for_gpus(entry):
         return replace(blueprint, asks_gpu=service)
-    has_cuda = blueprint.image is not None and blueprint.image.cuda
-    return replace(blueprint, lacks_gpu=service) if has_cuda else blueprint
+    return replace(blueprint, lacks_gpu=service) if blueprint.image.cuda else blueprint
 
 
 def _pairs(entry: dict[str, Any], key: str) -> list[str]:

@@ -737,7 +737,7 @@ class Stage:
         """Note an installation by the distribution's pip where its Python refuses it."""
         line, blueprint = " ".join(argv), self.blueprint
         image, python = blueprint.image, blueprint.python
-        if image is None or not image.refuses_pip or self.has_own_python or blueprint.own_pip:
+        if not image.refuses_pip or self.has_own_python or blueprint.own_pip:
             return
         if is_system_pip(argv, image.python):
             is_other = python is not None and python.text != image.python

@@ -31,7 +31,6 @@ from envcheck.model import (
     Known,
     LibraryInstall,
     PythonFacts,
-    RequestError,
     Source,
     ToolkitFacts,
     ToolkitInstall,
@@ -45,7 +44,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.quoting import quote
-from envcheck.model.versions import Requirement, can_be_met, read_requirement, within
+from envcheck.model.versions import Requirement, can_be_met, name_of, within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
@@ -58,7 +57,6 @@ from envcheck.rules.requirements import marker_holds
 from envcheck.rules.targets import LABEL, OLDER, UNLISTED, WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
-NO_IMAGE = Image("", "")
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _LIBRARIES = (
     "runtime",
@@ -70,29 +68,14 @@ _CONDA_CUDA = {"cudatoolkit", "pytorch-cuda"}
 _NOTHING = "The file names no framework that envcheck knows"
 
 
-def read_line(line: Line) -> Requirement | None:
-    """Read the requirement of a line; None for what is none, or names a URL."""
-    try:
-        requirement = read_requirement(line.text)
-    except RequestError:
-        return None
-    return None if requirement.url else requirement
-
-
-def name_of_line(line: Line) -> str:
-    """Return the normalized name of a requirement; "" for what is none, or names a URL."""
-    requirement = read_line(line)
-    return requirement.name if requirement else ""
-
-
 def is_source(line: Line) -> bool:
     """Say whether a package is compiled when it is installed."""
-    return name_of_line(line) in load_base_images().compiles_cuda
+    return line.name in load_base_images().compiles_cuda
 
 
 def is_of_interest(line: Line, matrix: Matrix) -> bool:
     """Say whether a line installs a framework, or a package on top of one."""
-    name = name_of_line(line)
+    name = line.name
     known = (
         matrix.framework_of(name) or matrix.removed_distribution(name) or matrix.companion_of(name)
     )
@@ -113,7 +96,9 @@ class Place:
     def text(self) -> str:
         """Show the line, and which release it means where it does not pin one."""
         release = self.owner or self.label
-        is_open = "==" not in self.line.text and read_line(self.line) is not None and " " in release
+        is_open = (
+            "==" not in self.line.text and self.line.requirement is not None and " " in release
+        )
         if is_open:
             return f"{self.line.text} (not pinned: judged as {release})"
         return self.line.text
@@ -124,11 +109,10 @@ class Environment:
 
     def __init__(self, blueprint: Blueprint, matrix: Matrix, goal: str, host: Description) -> None:
         """Install what the file states, command by command."""
-        if blueprint.image is not None:
-            blueprint = replace(blueprint, image=_with_own_cuda(blueprint.image, matrix))
-        self.blueprint, self.matrix, self.goal = blueprint, matrix, goal
-        self.image = blueprint.image or NO_IMAGE
-        self.base: Facts = _leave_to_run(with_hardware(planned_facts(blueprint), host, matrix))
+        self.image = _with_own_cuda(blueprint.image, matrix)
+        self.blueprint = replace(blueprint, image=self.image)
+        self.matrix, self.goal = matrix, goal
+        self.base: Facts = _leave_to_run(with_hardware(planned_facts(self.blueprint), host, matrix))
         if self.image.has_compat and self._may_use_compat():
             why = Unknown(
                 "failed",
@@ -151,9 +135,7 @@ class Environment:
         self._commands_of: dict[str, int] = {}
         self._installed: dict[str, Distribution] = {}
         compiled, possible = self.list_compiled()
-        self.places += [
-            Place(line, name_of_line(line), line.text) for line in (*compiled, *possible)
-        ]
+        self.places += [Place(line, line.name, line.text) for line in (*compiled, *possible)]
         names = ((line, line.text.partition("=")[0]) for line in blueprint.variables)
         self.places += [Place(line, name, name, kind="variable") for line, name in names]
         self._take_image()
@@ -180,7 +162,7 @@ class Environment:
         frameworks: Fact[tuple[FrameworkBuild, ...]] = Absent((self.blueprint.path,))
         if builds:
             frameworks = Known(builds, source)
-        elif self.blueprint.image is not None and not self.image.source:
+        elif self.image.is_named and not self.image.source:
             frameworks = _why_unread(self.unread[0])
         installed = tuple(self._with_requirements(item) for item in self._installed.values())
         python = replace(
@@ -228,7 +210,7 @@ class Environment:
 
     def holds(self, line: Line) -> bool:
         """Say whether the framework that a line asks for is there, in whichever release."""
-        framework = self.matrix.framework_of(name_of_line(line))
+        framework = self.matrix.framework_of(line.name)
         return any(build.framework == framework for build in self._builds.values())
 
     def _may_use_compat(self) -> bool:
@@ -272,19 +254,17 @@ class Environment:
             for line in named
             if is_of_interest(line, self.matrix)
             and not self._is_compiled(line)
-            and not find_requirer(self.matrix, name_of_line(line))  # it has no releases of its own
+            and not find_requirer(self.matrix, line.name)  # it has no releases of its own
         ]
         others = [
-            line
-            for line in named
-            if line not in asked or not self.matrix.framework_of(name_of_line(line))
+            line for line in named if line not in asked or not self.matrix.framework_of(line.name)
         ]
         stated = _list_stated(others)
         sources = tuple(
             self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
         )
         builds, installed = dict(self._builds), dict(self._installed)
-        upgraded = {name_of_line(line) for line in named if line.is_upgrade}
+        upgraded = {line.name for line in named if line.is_upgrade}
         for name in upgraded:  # pip chooses its release as if none were there
             self._builds.pop(name, None)
             self._installed.pop(name, None)
@@ -292,11 +272,11 @@ class Environment:
         wanted = wanted_releases(
             self._context(Target(self.goal, tuple(map(self._state, asked)), brings=brings))
         )
-        places = {name_of_line(line): line for line in asked}
+        places = {line.name: line for line in asked}
         chosen = [
             (item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))
         ]
-        texts = {name_of_line(line): self._state(line) for line in asked}
+        texts = {line.name: self._state(line) for line in asked}
         for item, row in chosen:
             if (
                 row is not None
@@ -328,17 +308,24 @@ class Environment:
 
     def _list_brought(self, named: list[Line]) -> list[Line]:
         """List the frameworks that packages of unknown releases bring where none is there."""
-        rows = [(line, companion_row(name_of_line(line))) for line in named if line.is_resolved]
-        brought = {row.frameworks[0]: line for line, row in reversed(rows) if row.brings}
+        rows = (
+            (line, companion_row(line.name))
+            for line in named
+            if line.is_resolved and not is_source(line)
+        )
+        brought = {row.frameworks[0]: line for line, row in rows if row.brings}
+        known = {line.location for line in brought.values()}
+        if any(part.place not in known for part in self.unread):
+            return []  # what is not read may bring another one
         lines = [replace(line, text=name) for name, line in brought.items()]
-        names = {self.matrix.framework_of(name_of_line(line)) for line in named}
+        names = {self.matrix.framework_of(line.name) for line in named}
         return [line for line in lines if line.text not in names and not self.holds(line)]
 
     def _list_bounds(
         self, named: list[Line], rows: list[FrameworkRelease]
     ) -> list[tuple[Requirement, Line]]:
         """List what a constraints file says of packages that only other packages bring."""
-        commands, names = {line.command for line in named}, {*map(name_of_line, named)}
+        commands, names = {line.command for line in named}, {line.name for line in named}
         bounds = _list_stated(each for each in self.blueprint.bounds if each.command in commands)
         brought = {name for row in rows for name in row.requires} - names
         return [each for name, each in bounds.items() if name in brought]
@@ -351,7 +338,7 @@ class Environment:
         for line in lines:
             if line.is_open or (is_old and "==" not in line.text):
                 self._hold_open(line)
-            elif name_of_line(line) and line.index != "other" and _applies(now, line):
+            elif line.name and line.index != "other" and _applies(now, line):
                 named.append(line)
         return _join_lines(named)
 
@@ -364,19 +351,18 @@ class Environment:
         why = Unknown(
             "failed", f"which {match[0]} is installed shows only in the build", (line.location,)
         )
-        self._hold(FrameworkBuild(framework, match[0], "", cuda_build=why), line)
-        self._installed[match[0]] = Distribution(match[0], "")
+        self._put(framework, Distribution(match[0], ""), why, line)
 
     def _remove(self, lines: list[Line]) -> None:
         """Take away what one command uninstalls; its line is to blame for what then lacks it."""
         for line in lines:
-            name = name_of_line(line)
+            name = line.name
             for held in (self._builds, self._rows, self._installed):
                 held.pop(name, None)
             self.places.append(Place(line, name, name, kind="uninstalled"))
 
     def _is_compiled(self, line: Line) -> bool:
-        return is_source(line) and not self.matrix.framework_of(name_of_line(line))
+        return is_source(line) and not self.matrix.framework_of(line.name)
 
     def _context(self, target: Target, facts: Facts | None = None) -> Context:
         return Context(facts or self.facts(), self.matrix, target)
@@ -406,9 +392,9 @@ class Environment:
         A package has no label of its build there. Of a framework, an index that goes before all
         others has the releases that were built for its CUDA alone.
         """
-        framework = self.matrix.framework_of(name_of_line(line))
+        framework = self.matrix.framework_of(line.name)
         label = line.label or ("cpu" if line.index == "cpu" else "")
-        requirement = read_line(line)
+        requirement = line.requirement
         if framework and requirement and label and line.is_only_index and not requirement.pin:
             now = self._context(Target())
             rows = self.matrix.builds(
@@ -426,7 +412,7 @@ class Environment:
             )
             if newest is not None:
                 return replace(requirement, specifier=f"=={newest.version}").plain
-        is_package = self.matrix.companion_of(name_of_line(line)) and not framework
+        is_package = self.matrix.companion_of(line.name) and not framework
         text = line.text.partition(";")[0].strip()  # that its marker holds is decided
         return re.sub(r"\+[\w.]+", "", text) if is_package else text
 
@@ -434,9 +420,7 @@ class Environment:
     def _label_of(line: Line) -> str:
         """Return the label of a build that its text names or its index has: +cu126."""
         stated = re.search(r"==[\w.]+(\+[\w.]+)", line.text)
-        is_on_index = (
-            line.label and not line.own_index and companion_row(name_of_line(line)).on_index
-        )
+        is_on_index = line.label and not line.own_index and companion_row(line.name).on_index
         if stated:
             return stated[1]
         if is_on_index:
@@ -463,7 +447,7 @@ class Environment:
         before = self._rows.get(row.distribution)
         for wheel in before.cuda_wheels if before and line.is_resolved else ():
             # the new release's wheels lie over them
-            self._installed.pop(name_of_line(Line(wheel, "")), None)
+            self._installed.pop(name_of(wheel), None)
         self._rows[row.distribution] = row
         version = row.build_version
         if item.package is not None:
@@ -475,28 +459,17 @@ class Environment:
         if (
             not row.cuda_build
             and identity(item.framework).plugins
-            and self.blueprint.image
+            and self.image.is_named
             and not self.image.source
         ):
             is_gpu_build = _why_unread(self.unread[0], "conflict")  # the image may hold the plugin
-        self._hold(
-            FrameworkBuild(
-                item.framework, row.distribution, row.build_version, cuda_build=is_gpu_build
-            ),
-            line,
-        )
+        self._put(item.framework, self._installed[row.distribution], is_gpu_build, line)
         extra = next((extra for extra in item.extras if extra in row.extras), "")
         plugin = plugin_of(self._context(Target()), row, extra) if extra else None
         if plugin is not None:
-            self._installed[plugin.distribution] = Distribution(plugin.distribution, plugin.version)
+            installed = Distribution(plugin.distribution, plugin.version)
+            self._put(item.framework, installed, Known(value=True, source=source), line)
             self.places.append(Place(line, plugin.distribution, plugin.label))
-            is_plugin_build: Fact[bool] = Known(value=True, source=source)
-            self._hold(
-                FrameworkBuild(
-                    item.framework, plugin.distribution, plugin.version, cuda_build=is_plugin_build
-                ),
-                line,
-            )
         if extra or (line.is_resolved and not row.gpu_extra):
             self._add_wheels((plugin or row).cuda_wheels, line)
 
@@ -506,8 +479,7 @@ class Environment:
         Of a range, or of two pins in one command, nobody knows which release comes.
         """
         for wheel in wheels:
-            name, exact, version = wheel.partition("==")
-            name = name_of_line(Line(name, ""))
+            name, (_, exact, version) = name_of(wheel), wheel.partition("==")
             known = self._installed.get(name)
             is_rival = (
                 known is not None
@@ -516,6 +488,16 @@ class Environment:
             )
             self._installed[name] = Distribution(name, version if exact and not is_rival else "")
             self._commands_of[name] = line.command
+
+    def _put(
+        self, framework: str, installed: Distribution, cuda_build: Fact[bool], line: Line
+    ) -> None:
+        """Add a build of a framework with its distribution."""
+        self._installed[installed.name] = installed
+        self._hold(
+            FrameworkBuild(framework, installed.name, installed.version, cuda_build=cuda_build),
+            line,
+        )
 
     def _hold(self, build: FrameworkBuild, line: Line | None = None) -> None:
         """Add a build; of two with one module, the last one installed overwrites the other."""
@@ -571,7 +553,7 @@ class Environment:
 
     def _list_sources(self, line: Line) -> SourceBuild | None:
         """Describe what is compiled, or taken ready built: which framework it needs."""
-        name = name_of_line(line)
+        name = line.name
         if line in self.blueprint.inherited:
             return None
         pages = (
@@ -607,7 +589,7 @@ class Environment:
             line = Line(text, image.location)
             wanted = wanted_releases(self._context(Target(self.goal, (text,))))
             for item in wanted:
-                self._add(item, self._choose(item, line), {name_of_line(line): line})
+                self._add(item, self._choose(item, line), {line.name: line})
         for name, build in self._builds.items():
             self._builds[name] = replace(build, libraries=Known((), source))
         for text in image.frameworks:
@@ -742,7 +724,7 @@ def _at(line: Line) -> Source:
 
 def _applies(context: Context, line: Line) -> bool:
     """Return whether a line's marker holds, where nothing states the Python for one of them."""
-    requirement = read_line(line)
+    requirement = line.requirement
     if requirement is None or not requirement.marker:
         return True
     if context.python.version.value is None and context.os == "linux":
@@ -758,7 +740,7 @@ def _join_lines(lines: Iterable[Line]) -> list[Line]:
     joined: list[Line] = []
     places: dict[str, int] = {}
     for line in lines:
-        place = places.setdefault(name_of_line(line), len(joined))
+        place = places.setdefault(line.name, len(joined))
         both = _join(joined[place], line) if place < len(joined) else None
         if both is not None:
             joined[place] = both
@@ -768,7 +750,7 @@ def _join_lines(lines: Iterable[Line]) -> list[Line]:
 
 
 def _join(first: Line, second: Line) -> Line | None:
-    one, other = read_line(first), read_line(second)
+    one, other = first.requirement, second.requirement
     if one is None or other is None:
         return None
     both = one.joined(other)
@@ -797,7 +779,7 @@ def _list_stated(lines: Iterable[Line]) -> dict[str, tuple[Requirement, Line]]:
     """Map each package to what one command states of it; forks of a lock file state two."""
     found: dict[str, list[tuple[Requirement, Line]]] = {}
     for line in lines:
-        requirement = read_line(line)
+        requirement = line.requirement
         if requirement and requirement.specifier:
             found.setdefault(requirement.name, []).append((requirement, line))
     return {name: stated[0] for name, stated in found.items() if len(stated) == 1}
@@ -806,15 +788,15 @@ def _list_stated(lines: Iterable[Line]) -> dict[str, tuple[Requirement, Line]]:
 def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
     """Say what the names and lines of the file leave open."""
     image = blueprint.image
-    if image is not None and not image.source:
+    if image.is_named and not image.source:
         name = image.reference or "(none)"
         yield Line(f"The name {name} does not say what the image contains.", image.location)
-    if image is not None and image.lacks:
+    if image.lacks:
         yield Line(f"{image.reference} holds {image.lacks}.", image.location)
     yield from blueprint.gaps
     for line in blueprint.requirements:
         name, separator, _ = line.text.partition("@")
-        row = companion_row(name_of_line(line))
+        row = companion_row(line.name)
         if line.index == "other":
             yield replace(
                 line,
@@ -830,13 +812,13 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
             )
             yield replace(line, text=message)
         elif row.distributions and not row.releases and not is_source(line):
-            name = name_of_line(line)
+            name = line.name
             yield replace(
                 line, text=f"{name} is not judged: the matrix does not hold its releases."
             )
         elif row.releases and line.own_index:
             message = (
-                f"The builds of {line.own_index} are not read: {name_of_line(line)} was judged by"
+                f"The builds of {line.own_index} are not read: {line.name} was judged by"
                 " its usual one."
             )
             yield replace(line, text=message)
@@ -845,7 +827,7 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
 def planned_facts(blueprint: Blueprint) -> Facts:
     """Compose the facts of the system that the file builds on."""
     image = blueprint.image
-    if image is None:
+    if not image.is_named:
         host = HostFacts(os=from_file("linux", "the file"))
         reason = "the file does not say which CUDA Toolkit and cuDNN the machine has"
         where = blueprint.path
@@ -858,10 +840,9 @@ def planned_facts(blueprint: Blueprint) -> Facts:
         where = line.location
     system: Fact[Any] = Unknown("failed", reason, (where,))
     installs, cudnn = _toolkits(blueprint) or system, _cudnn(blueprint) or system
-    lacks_nvcc = (
-        image is not None and image.flavor in {"base", "runtime"} and not blueprint.cuda_steps
-    )
-    nvcc: Fact[str] = Absent((image.location,)) if image and lacks_nvcc else NOT_STATED
+    nvcc: Fact[str] = NOT_STATED
+    if image.flavor in {"base", "runtime"} and not blueprint.cuda_steps:
+        nvcc = Absent((image.location,))
     toolkits = _with_library_path(ToolkitFacts(installs=installs, nvcc_on_path=nvcc), host)
     return Facts(host=host, toolkits=toolkits, cudnn=cudnn, python=_python(blueprint))
 
@@ -892,9 +873,7 @@ def _of_image(value: str, image: Image) -> Fact[str]:
 
 
 def _architecture(blueprint: Blueprint) -> Fact[str]:
-    location = blueprint.path
-    if blueprint.image is not None:
-        location = blueprint.image.location
+    location = blueprint.image.location or blueprint.path
     machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
     if blueprint.platform:
         if machine:
@@ -940,9 +919,8 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
         version, source = blueprint.toolkit.text, _at(blueprint.toolkit)
         root = f"{ROOT}-{version}"
         return Known((ToolkitInstall(root, "usr-local", version=Known(version, source)),), source)
-    is_stated = image is not None and image.flavor == "devel" and bool(image.cuda)
-    is_open = image is not None and _is_partial(image) and not is_stated
-    if image is None or not image.source or blueprint.cuda_steps or is_open:
+    is_open = _is_partial(image) and not (image.flavor == "devel" and image.cuda)
+    if not image.source or blueprint.cuda_steps or is_open:
         return Known(tuple(installs), _at(spec)) if spec else None
     if image.cuda and image.flavor in _LIBRARIES:
         version = major_minor(image.cuda)
@@ -977,7 +955,7 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
             "cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, _at(spec))
         )
         return Known((copy,), _at(spec))
-    if image is None or blueprint.cuda_steps:
+    if blueprint.cuda_steps:
         return None
     if blueprint.cudnn is not None:
         image = replace(image, cudnn=blueprint.cudnn.text, is_partial=False)
@@ -1006,7 +984,7 @@ def _python(blueprint: Blueprint) -> PythonFacts:
     version: Fact[str] = NOT_STATED
     if blueprint.python is not None:
         version = from_file(blueprint.python.text, blueprint.python.location)
-    elif blueprint.image is not None and not blueprint.own_python:
+    elif not blueprint.own_python:
         version = _of_image(blueprint.image.python, blueprint.image)
     source = version.source if isinstance(version, Known) else Source("file", blueprint.path)
     return PythonFacts(
@@ -1025,14 +1003,7 @@ def _pip(blueprint: Blueprint) -> Fact[str]:
     """Name the system's own pip where the file installs it and uses no other."""
     image, line = blueprint.image, blueprint.pip
     is_upgraded = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
-    if (
-        image is None
-        or line is None
-        or not image.pip
-        or blueprint.own_pip
-        or blueprint.inherited
-        or is_upgraded
-    ):
+    if line is None or not image.pip or blueprint.own_pip or blueprint.inherited or is_upgraded:
         return NOT_STATED
     return from_file(
         image.pip, line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"

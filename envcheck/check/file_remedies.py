@@ -9,7 +9,7 @@ import re
 
 from envcheck.actions import InstallPackages
 from envcheck.check.blueprint import Line, Lines
-from envcheck.check.environment import Environment, Place, name_of_line, read_line
+from envcheck.check.environment import Environment, Place
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
 from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
@@ -20,6 +20,7 @@ from envcheck.model.fixes import (
     RestoreRequirements,
     UnsetVisibleDevices,
 )
+from envcheck.model.versions import name_of
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import Build, installed_builds, supports_python
 from envcheck.rules.described_machine import Description, with_hardware
@@ -48,7 +49,7 @@ def with_file_remedy(
     if finding.cure is None and finding.fix is None and finding.id not in _OF_STATED_HARDWARE:
         return finding
     fix = finding.fix
-    if finding.id in _OF_IMAGE and environment.blueprint.image is not None:
+    if finding.id in _OF_IMAGE and environment.image.is_named:
         fix = (
             _compile_elsewhere(finding, environment, context)
             or _another_image(finding, environment, context)
@@ -100,7 +101,7 @@ def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
     lines = {
         place.name: place.line
         for place in places
-        if place.kind == "requirement" and (read_line(place.line) or place.line in conda)
+        if place.kind == "requirement" and (place.line.requirement or place.line in conda)
     }
     installs = [action for action in fix.actions if isinstance(action, InstallPackages)]
     if not lines or not installs:
@@ -108,7 +109,7 @@ def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
     index = next((f" --index-url {action.index}" for action in installs if action.index), "")
     changes: dict[Line, list[str]] = {}
     for text in (text for action in installs for text in action.requirements):
-        line = lines.get(name_of_line(Line(text, "")), next(iter(lines.values())))
+        line = lines.get(name_of(text), next(iter(lines.values())))
         kept = _keep_extras(text, line)
         if line in conda:  # by its own name there: pytorch
             kept = re.sub(r"^[\w-]+=", re.split(r"[ =<>]", line.text)[0], text)
@@ -122,7 +123,7 @@ def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
 
 def _keep_extras(text: str, line: Line) -> str:
     """Ask for another release with the extras of its line: tensorflow[and-cuda]==2.15.1."""
-    new, old = read_line(Line(text, "")), read_line(line)
+    new, old = Line(text, "").requirement, line.requirement
     if new is None or old is None or new.extras or new.name != old.name:
         return text
     return replace(new, extras=old.extras).plain

@@ -12,7 +12,7 @@ from dataclasses import replace
 from envcheck.check.blueprint import Blueprint, Line, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, ConfigError
-from envcheck.check.environment import NO_IMAGE, Environment, Place, is_of_interest, name_of_line
+from envcheck.check.environment import Environment, Place, is_of_interest
 from envcheck.check.file_remedies import with_file_remedy
 from envcheck.check.judge import Gate, apply_ignores, count_ignored
 from envcheck.check.selection import PYTHONS, Selection
@@ -251,7 +251,7 @@ def _complete(finding: Finding, environment: Environment, context: Context) -> F
     """Say where the lines stand that a finding is about, and what to write there."""
     places = environment.find_places(finding)
     placed = _with_places(
-        finding, places, "the image" if environment.blueprint.image else "the environment"
+        finding, places, "the image" if environment.image.is_named else "the environment"
     )
     return with_file_remedy(with_remedy(placed, Situation(context)), places, environment, context)
 
@@ -294,8 +294,7 @@ def _project_environments(blueprints: Sequence[Blueprint], matrix: Matrix) -> li
     matches = [
         item
         for item in final
-        if any(is_of_interest(line, matrix) for line in item.requirements)
-        or (item.image and is_for_gpu(item.image))
+        if any(is_of_interest(line, matrix) for line in item.requirements) or is_for_gpu(item.image)
     ]
     return matches or final[:1]
 
@@ -313,11 +312,11 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
         line.index == "cuda" or re.search(r"cuda|-gpu|[+-]cu\d", line.text)
         for line in (*lines, *asked, *blueprint.conda, *blueprint.cuda_steps)
     )
-    image = blueprint.image or NO_IMAGE
+    image = blueprint.image
     if any(line.text.startswith("cpuonly") for line in blueprint.conda) and not is_for_gpu(image):
         return "cpu"
     names = (
-        *map(name_of_line, (*lines, *asked)),
+        *(line.name for line in (*lines, *asked)),
         *(text.partition("==")[0] for text in image.packages),
     )
     by_package = any(is_for_gpu_alone(matrix, name) for name in names)

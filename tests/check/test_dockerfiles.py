@@ -306,7 +306,6 @@ def test_a_planned_image_is_fit_for_what_it_is_planned_for() -> None:
 )
 def test_defaults_of_arguments_and_variables_are_filled_in(text: str) -> None:
     (blueprint,) = blueprints(text)
-    assert blueprint.image is not None
     assert (blueprint.image.reference, [line.text for line in blueprint.requirements]) == (
         "ubuntu:22.04",
         ["torch==2.4.0"],

@@ -137,10 +137,7 @@ services:
 
 def test_anchors_extensions_and_variables_of_a_compose_file() -> None:
     found = blueprints(COMPOSE, "compose.yml")
-    cuda = [
-        (item.path, item.image.cuda if item.image else "", item.asks_gpu is not None)
-        for item in found
-    ]
+    cuda = [(item.path, item.image.cuda, item.asks_gpu is not None) for item in found]
     assert cuda == [
         ("compose.yml (pretrain)", "12.4.1", False),
         ("compose.yml (train)", "12.4.1", True),
@@ -149,7 +146,6 @@ def test_anchors_extensions_and_variables_of_a_compose_file() -> None:
     ]
     assert told(judged(COMPOSE, "compose.yml")) == [("driver-not-in-container", "compose.yml:4")]
     by_file = blueprints(COMPOSE, "compose.yml", __env="# x\nTAG=11.8.0\n")
-    assert by_file[0].image is not None
     assert by_file[0].image.cuda == "11.8.0"
 
 
