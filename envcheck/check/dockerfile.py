@@ -8,6 +8,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import dropwhile
 from operator import attrgetter
@@ -24,6 +25,7 @@ from envcheck.check.blueprint import (
     substituted,
 )
 from envcheck.check.requirement_files import (
+    VALUES,
     apply_constraints,
     list_bounds,
     parse_environment_yml,
@@ -95,14 +97,6 @@ _INDEX_NAMES = {
     **dict.fromkeys(("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"), "--index-url"),
     **dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"), "--extra-index-url"),
     "UV_TORCH_BACKEND": "--torch-backend",
-}
-_KINDS = {
-    **dict.fromkeys(("-r", "--requirement", "--file"), "files"),
-    **dict.fromkeys(("-c", "--constraint"), "constraints"),
-    **dict.fromkeys(("-i", "--index-url", "--default-index", "--torch-backend"), "indexes"),
-    **dict.fromkeys(("--extra-index-url", "--index"), "extra_indexes"),
-    **dict.fromkeys(("-f", "--find-links"), "links"),
-    **dict.fromkeys(("-e", "--editable"), "editable"),
 }
 
 
@@ -188,12 +182,6 @@ def _simple_commands(commands: list[list[str]]) -> Iterator[list[str]]:
 def _without_prefixes(argv: list[str]) -> list[str]:
     """Leave out the words before a command that start it: sudo, then."""
     return [*dropwhile(_PREFIXES.__contains__, argv)]
-
-
-def shell_of(argv: list[str]) -> str:
-    """Return the script of `["bash", "-c", "…"]`; "" for another command."""
-    is_shell = len(argv) > 2 and _SHELL.fullmatch(argv[0]) and re.fullmatch(r"-\w*c", argv[1])
-    return argv[2] if is_shell else ""
 
 
 def parse_install(argv: list[str]) -> Install | None:
@@ -294,7 +282,7 @@ def _kind(option: str, tool: str) -> str:
         return "links"
     if option in _VALUE_OPTIONS:
         return "other"
-    return _KINDS.get(option, "" if option.startswith("-") else "packages")
+    return VALUES.get(option, "" if option.startswith("-") else "packages")
 
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
@@ -482,16 +470,12 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _commands(value: str) -> Iterator[list[str]]:
+    """Split a RUN's command, which may be written as a list of words."""
     if value.startswith("["):
-        try:
-            argv = [str(arg) for arg in json.loads(value)]
-        except (ValueError, TypeError, RecursionError):
-            argv = []
-        if argv:
-            script = shell_of(argv)
-            yield from commands_of(script) if script else (argv,)
-            return
-    yield from commands_of(value)
+        with suppress(ValueError, TypeError, RecursionError):
+            if argv := [str(arg) for arg in json.loads(value)]:
+                return _simple_commands([argv])
+    return commands_of(value)
 
 
 # Programs that name CUDA and bring none of it.
@@ -721,17 +705,23 @@ class Stage:
             target = given.get("target")
             if given.get("type", "bind") == "bind" and target:
                 self._put(given.get("source") or given.get("src") or target, target)
-        is_activated, variables = False, dict(self.variables)  # for the rest of this RUN
-        for argv, number in run_commands(item):
+        self._execute(self.blueprint.path, run_commands(item))
+
+    def _execute(
+        self, path: str, commands: Iterable[tuple[list[str], int]], depth: int = 0
+    ) -> None:
+        """Read the commands of one shell, each with its line in the file."""
+        is_activated, variables = False, dict(self.variables)
+        for argv, number in commands:
             command = _fill_in(argv, variables)
             variables.update(_list_assignments(command))
             is_activated |= command[0] in {".", "source", "conda"} or any(
                 arg.startswith("PATH=") for arg in command
             )
-            self.location = f"{self.blueprint.path}:{number}"
+            self.location = f"{path}:{number}"
             if not is_activated:
                 self._check_refusal(command, variables)
-            self._command(command)
+            self._command(command, depth)
 
     def _check_refusal(self, argv: list[str], variables: Mapping[str, str]) -> None:
         """Note an installation by the distribution's pip where its Python refuses it."""
@@ -767,13 +757,9 @@ class Stage:
         if found is None or depth >= _MAX_SCRIPTS or not _is_shell(*found):
             self._leave_open(f"`{line}` was not read: it may install packages.")
             return
-        variables = dict(self.variables)
-        for number, text in _numbered(re.sub(r"\\\n", "  ", found[1])):
-            for words in commands_of(text):
-                command = _fill_in(words, variables)
-                variables.update(_list_assignments(command))
-                self.location = f"{found[0]}:{number + 1}"
-                self._command(command, depth + 1)
+        lines = _numbered(re.sub(r"\\\n", "  ", found[1]))
+        commands = ((words, number + 1) for number, text in lines for words in commands_of(text))
+        self._execute(found[0], commands, depth + 1)
 
     def _add_command(self, argv: list[str]) -> None:
         """Add what one command says."""
@@ -1025,8 +1011,10 @@ def parse_dockerfile(
 def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
     """Add what a copied environment holds; it runs on the last stage's image."""
     first = blueprint.next_command
-    copied = tuple(replace(line, command=line.command + first) for line in helper.requirements)
-    removals = tuple(replace(line, command=line.command + first) for line in helper.removals)
+    copied, removals = (
+        [replace(line, command=line.command + first) for line in lines]
+        for lines in (helper.requirements, helper.removals)
+    )
     grown = blueprint.plus(
         requirements=copied, removals=removals, gaps=helper.gaps, inherited=copied
     )
@@ -1070,13 +1058,11 @@ def _stage(
         None,
     )
     location = f"{path}:{item.number}"
-    if parent is not None:
-        stage = Stage(
-            name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files
-        )
-        stage.start_from(parent)
-        return stage
     if not reference:
         raise FileError(f"{location}: FROM names no image")
-    image = parse_image(reference, location)
-    return Stage(name, Blueprint(path, "Dockerfile", image=image, platform=platform), files)
+    blueprint = parent.blueprint if parent else None
+    blueprint = blueprint or Blueprint(path, "Dockerfile", parse_image(reference, location))
+    stage = Stage(name, replace(blueprint, platform=platform or blueprint.platform), files)
+    if parent is not None:
+        stage.start_from(parent)
+    return stage

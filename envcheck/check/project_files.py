@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Lines
@@ -113,7 +112,7 @@ def _note_unread(part: Blueprint) -> list[str]:
         f"{line.location}: {line.text.replace('not judged', 'not planned')}" for line in part.gaps
     ]
     for line in part.indexes:
-        address = quote(re.split(r"[ =]+", line.text, maxsplit=1)[-1])
+        address = quote(line.text)
         notes.append(
             f"{line.location} names the index {address}: the plan chooses the builds for this"
             " machine, and asks only the indexes that pip or uv is configured for."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,13 +30,18 @@ from envcheck.model.versions import (
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
-_INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
-_LINKS = re.compile(r"(?:-f|--find-links)[ =]?\s*(\S+)")
-_INCLUDE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
-_CONSTRAINT = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
+_OPTION = re.compile(r"(--[\w-]+|-\w)[ =]?\s*(\S+)")
+# What the values of pip's and Conda's options are.
+VALUES = {
+    **dict.fromkeys(("-r", "--requirement", "--file"), "files"),
+    **dict.fromkeys(("-c", "--constraint"), "constraints"),
+    **dict.fromkeys(("-i", "--index-url", "--default-index", "--torch-backend"), "indexes"),
+    **dict.fromkeys(("--extra-index-url", "--index"), "extra_indexes"),
+    **dict.fromkeys(("-f", "--find-links"), "links"),
+    **dict.fromkeys(("-e", "--editable"), "editable"),
+}
 _Numbered = tuple[dict[str, Any], int]  # a table of a lock file, and the line of its head
 _PACKAGE = re.compile(r"\[\[packages?\]\]")
-_EDITABLE = re.compile(r"^(?:-e|--editable)[ =]?\s*")
 _MAX_PROJECTS = 3  # that require each other
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
 _MAX_DEPTH = 20
@@ -50,37 +56,46 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
             -r more.txt
     """
     lines = list(_iterate_lines(text, path, files, {path}, 1))
-    indexes = [match[1] for line in lines if (match := _INDEX.fullmatch(line.text))]
-    links = next((match[1] for line in lines if (match := _LINKS.fullmatch(line.text))), "")
-    is_only = any(re.match(r"-i|--index-url", line.text) for line in lines)
+    stated: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        kind, value = _read_option(line.text)
+        stated["" if kind == "editable" else kind].append(replace(line, text=value))
     gaps = [
-        Line(f"{match[1]} was not found, so what it installs is not judged.", line.location)
-        for line in lines
-        if (match := _INCLUDE.fullmatch(line.text))
+        replace(line, text=f"{line.text} was not found, so what it installs is not judged.")
+        for line in stated["files"]
     ]
+    links = "".join(line.text for line in stated["links"][:1])
     requirements = tuple(
         Line(item.text, item.location, links)
-        for line in lines
+        for line in stated[""]
         for item in read_folder_line(line, files, gaps)
     )
     constraints: list[Line] = []
     bounds: list[Line] = []
-    for line in lines:
-        constraint = _CONSTRAINT.fullmatch(line.text)
-        beside = files.relative_to(line.location.rpartition(":")[0])
-        if constraint and (limits := beside.find(constraint[1])):
+    for line in stated["constraints"]:
+        if limits := files.relative_to(line.location.rpartition(":")[0]).find(line.text):
             requirements = apply_constraints(requirements, limits[1])
             constraints.append(replace(line, text=limits[0]))
             bounds += list_bounds(*limits)
+    indexes = (*stated["indexes"], *stated["extra_indexes"])
     return Blueprint(
         path,
         "requirements file",
-        requirements=with_index(indexes, requirements, is_only=is_only),
+        requirements=with_index(
+            [line.text for line in indexes], requirements, is_only=bool(stated["indexes"])
+        ),
         constraints=tuple(constraints),
         bounds=tuple(bounds),
-        indexes=tuple(line for line in lines if _INDEX.fullmatch(line.text)),
+        indexes=indexes,
         gaps=tuple(gaps),
     )
+
+
+def _read_option(text: str) -> tuple[str, str]:
+    """Return what a line's option holds, and that; "" and the line where it is none of these."""
+    match = _OPTION.fullmatch(text)
+    kind = VALUES.get(match[1], "") if match else ""
+    return (kind, match[2]) if match and kind else ("", text)
 
 
 def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Line]:
@@ -88,7 +103,7 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
 
     Sample: -e ./server[gpu]
     """
-    name = _EDITABLE.sub("", line.text)
+    name = line.text
     if not name.startswith((".", "/", "git+")):
         yield from () if name.startswith("-") else (line,)
         return
@@ -507,8 +522,8 @@ def _iterate_lines(
 ) -> Iterator[Line]:
     """Yield the lines; a missing included file stays as its line, and none counts twice."""
     for number, line in logical_lines(text):
-        include = _INCLUDE.fullmatch(line)
-        file = files.relative_to(path).find(include[1]) if include else None
+        kind, name = _read_option(line)
+        file = files.relative_to(path).find(name) if kind == "files" else None
         if file is None:
             bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[
                 0

@@ -134,19 +134,15 @@ def index_finder(
         name = name_of(requirement)
         named = [index, *_list_uv_sources(document, name, selection)]
         found = [urls[each] for each in named if each in urls]
-        return found or [str(row["url"]) for row in usual if _holds(row, name)]
+        return found or [str(row.get("url")) for row in usual if _holds(row, name)]
 
     return indexes
 
 
 def _is_usual(row: Mapping[str, Any]) -> bool:
     """Return whether an index is asked for what names none; Pipenv asks the first, PyPI."""
-    is_named_only = row.get("explicit") is True or row.get("priority") in {
-        "explicit",
-        "supplemental",
-        "secondary",
-    }
-    return "url" in row and "verify_ssl" not in row and not is_named_only
+    is_asked_first = row.get("priority") in {None, "primary", "default"}
+    return is_asked_first and not row.get("explicit") and "verify_ssl" not in row
 
 
 def _holds(row: Mapping[str, Any], name: str) -> bool:
