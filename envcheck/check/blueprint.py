@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from envcheck.frameworks import framework_names
 from envcheck.matrix.companions import companion_sections
@@ -19,7 +20,10 @@ from envcheck.matrix.images import (
 from envcheck.model import RequestError, UserError, dataclass, field, major, replace
 from envcheck.model.versions import Requirement, read_requirement
 
+_CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:[.*]*\s*=\s*(\S+))?)?.*")
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
+Names = tuple[str, ...]
+Table = dict[str, Any]  # of a document that somebody else wrote
 
 
 class FileError(UserError):
@@ -58,6 +62,12 @@ class Line:
         """The normalized name of its requirement; "" for what is none, or names a URL."""
         return self.requirement.name if self.requirement else ""
 
+    @property
+    def spec(self) -> tuple[str, str, str]:
+        """The name, the version and the build that it pins for conda: cudatoolkit=11.2=h1."""
+        match = _CONDA_SPEC.match(self.text)
+        return (match[1], match[2] or "", match[3] or "") if match else ("", "", "")
+
 
 Lines = tuple[Line, ...]
 
@@ -67,10 +77,10 @@ class Files:
     """The files that a judged one may name, in its folder or the one it is judged from."""
 
     reader: Reader
-    folders: tuple[str, ...] = ("",)
+    folders: Names = ("",)
     depth: int = 0  # of projects that require each other
     # what a file of the image may be called here
-    names: Callable[[str], tuple[str, ...]] = lambda name: (name,)
+    names: Callable[[str], Names] = lambda name: (name,)
     generated: Mapping[str, tuple[str, str]] = field(
         default_factory=dict
     )  # path and text of what the file itself holds
@@ -106,9 +116,9 @@ class Image:
     glibc: str = ""
     python: str = ""
     pip: str = ""  # of the system's own package of it
-    frameworks: tuple[str, ...] = ()  # requirements it fulfils: "torch==2.4.0"
+    frameworks: Names = ()  # requirements it fulfils: "torch==2.4.0"
     # releases of packages on top of frameworks that it holds: "vllm==0.11.0"
-    packages: tuple[str, ...] = ()
+    packages: Names = ()
     source: str = ""  # the convention by which its name was read
     gpu_tag: str = ""  # which tag to use where a GPU is meant and this one is for the CPU
     lacks: str = ""  # what it holds in place of a framework that envcheck judges
@@ -183,6 +193,15 @@ class Blueprint:
             )
             + 1
         )
+
+
+def find_spec(conda: Iterable[Line], names: Names) -> Line | None:
+    """Return the version that a conda spec pins one of `names` to: cudatoolkit=11.2.2 -> 11.2.2."""
+    for line in conda:
+        name, version, _ = line.spec
+        if version and name in names:
+            return Line(version, line.location)
+    return None
 
 
 _VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+?]|##?|%%?|//?)([^{}]*))?\}")
@@ -282,42 +301,46 @@ def is_for_gpu(image: Image) -> bool:
     return bool(image.cuda) or has_build or is_named
 
 
-def _image(reference: str, location: str, row: ImageConvention, parts: dict[str, str]) -> Image:
-    system = _system(
-        parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", "")
-    )
-    versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts.get(name)]
+class _Parts(dict[str, str]):
+    """The parts of a name; "" where it states none."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def _image(reference: str, location: str, row: ImageConvention, stated: dict[str, str]) -> Image:
+    parts = _Parts(stated)
+    system = _system(parts["os"] or row.os, parts["os_version"], parts["codename"])
+    versions = [f"{name}{{}}=={parts[name]}" for name in framework_names() if parts[name]]
     frameworks = versions or ([row.holds + "{}"] if row.holds else [])
-    is_for_gpu = row.gpu or any(parts.get(name) for name in ("gpu", "gpu2", "cuda"))
-    has_own_python = row.own_python or bool(parts.get("python"))
-    packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts.get(name))
+    is_for_gpu = row.gpu or any(parts[name] for name in ("gpu", "gpu2", "cuda"))
+    has_own_python = row.own_python or bool(parts["python"])
+    packages = tuple(f"{name}=={parts[name]}" for name in companion_sections() if parts[name])
     tag = reference.rpartition(":")[2] if ":" in reference.rsplit("/", 1)[-1] else ""
-    cudnn = (
-        row.cudnn_releases.get(parts.get("cuda", "")) or parts.get("cudnn") or row.cudnn_unnumbered
-    )
+    cudnn = row.cudnn_releases.get(parts["cuda"]) or parts["cudnn"] or row.cudnn_unnumbered
     return Image(
         reference=reference,
         location=location,
-        cuda=parts.get("cuda", ""),
+        cuda=parts["cuda"],
         cudnn=cudnn if "cudnn" in parts and ("-cudnn" in reference or "month" in parts) else "",
-        flavor=parts.get("flavor", ""),
+        flavor=parts["flavor"],
         os=system.os,
         os_version=system.version,
         glibc=system.glibc,
-        python=parts.get("python") or ("" if row.own_python else system.python),
+        python=parts["python"] or ("" if row.own_python else system.python),
         pip="" if row.own_python else system.pip,
         frameworks=tuple(
-            text.format("" if is_for_gpu or parts.get("open") else "-cpu") for text in frameworks
+            text.format("" if is_for_gpu or parts["open"] else "-cpu") for text in frameworks
         ),
         packages=packages,
         source=row.source,
         gpu_tag=row.gpu_tag,
         lacks=row.lacks,
-        is_open=bool(parts.get("open")),
+        is_open=bool(parts["open"]),
         is_partial=row.partial or bool(frameworks or packages),
         own_cuda=row.own_cuda,
         has_compat="month" in parts,
-        variables=_list_variables(row, parts.get("month", "")),
+        variables=_list_variables(row, parts["month"]),
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )
 

@@ -6,9 +6,8 @@ A Dockerfile, a compose file, requirements, a lock file.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+import re
 from dataclasses import replace
-from typing import Any
 
 from envcheck.check.blueprint import (
     Blueprint,
@@ -16,6 +15,7 @@ from envcheck.check.blueprint import (
     Files,
     Line,
     Reader,
+    Table,
     assignments,
     is_open,
     parse_image,
@@ -63,7 +63,7 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     return tuple(blueprints)
 
 
-def _merge_base_service(entry: dict[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_base_service(entry: Table, services: Table) -> Table:
     """Lay a service over the one of the same file that it extends."""
     for _ in range(_MAX_DEPTH):
         name = entry.get("extends")
@@ -76,7 +76,7 @@ def _merge_base_service(entry: dict[str, Any], services: Mapping[str, Any]) -> d
     return entry
 
 
-def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> list[Blueprint]:
+def _service(name: str, entry: Table, places: Places, files: Files) -> list[Blueprint]:
     location = places.key(name)
     blueprints = [Blueprint(f"{places.path} ({name})", "compose file")]
     if entry.get("build") is not None:
@@ -92,9 +92,7 @@ def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> 
     return [_with_settings(blueprints[0], name, entry, location), *blueprints[1:]]
 
 
-def _with_settings(
-    blueprint: Blueprint, name: str, entry: dict[str, Any], location: str
-) -> Blueprint:
+def _with_settings(blueprint: Blueprint, name: str, entry: Table, location: str) -> Blueprint:
     """Add what a service states of its environment, its platform and its GPUs."""
     service, file = Line(f"the service {name}", location), dig(entry, "extends", "file")
     if isinstance(file, str):
@@ -109,7 +107,7 @@ def _with_settings(
     return replace(blueprint, lacks_gpu=service) if blueprint.image.cuda else blueprint
 
 
-def _pairs(entry: dict[str, Any], key: str) -> list[str]:
+def _pairs(entry: Table, key: str) -> list[str]:
     """List the pairs NAME=value of a table, which may be written as a list."""
     pairs = [f"{name}={value}" for name, value in table_in(entry, key).items()]
     return pairs or [item for item in list_in(entry, key) if isinstance(item, str)]
@@ -118,7 +116,7 @@ def _pairs(entry: dict[str, Any], key: str) -> list[str]:
 def _blueprints_of_build(
     blueprint: Blueprint, build: object, location: str, files: Files
 ) -> list[Blueprint]:
-    settings: dict[str, Any] = build if isinstance(build, dict) else {"context": str(build)}
+    settings: Table = build if isinstance(build, dict) else {"context": str(build)}
     context = str(settings.get("context", "."))
     name = posixpath.normpath(
         posixpath.join(context, str(settings.get("dockerfile", "Dockerfile")))
@@ -140,7 +138,7 @@ def _blueprints_of_build(
     )
 
 
-def _asks_for_gpus(entry: dict[str, Any]) -> bool:
+def _asks_for_gpus(entry: Table) -> bool:
     if entry.get("gpus") or entry.get("runtime") == "nvidia" or _names(entry, "devices", "nvidia"):
         return True
     return any(
@@ -149,7 +147,7 @@ def _asks_for_gpus(entry: dict[str, Any]) -> bool:
     )
 
 
-def _names(entry: dict[str, Any], key: str, part: str) -> bool:
+def _names(entry: Table, key: str, part: str) -> bool:
     """Return whether a list of words holds one with `part` in it."""
     return any(isinstance(item, str) and part in item for item in list_in(entry, key))
 
@@ -168,19 +166,15 @@ def read_blueprints(
     if name == "pipfile" or name.endswith((".toml", ".lock", "conda-lock.yml", "conda-lock.yaml")):
         return (read_lock(text, path, selection),)
     if name.endswith((".yml", ".yaml")):
-        return _yaml(text, path, files)
-    if name.endswith((".txt", ".in")):
-        return (parse_requirements(text, path, files),)
-    if name in ("setup.cfg", "setup.py"):
-        found = read_setup(text, path, selection.extras if selection else ())
-        if found is None:
-            raise FileError(f"{path} states no list of requirements that can be read.")
-        return (found,)
-    return parse_dockerfile(text, path, files)
-
-
-def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
-    is_compose = any(line.startswith("services:") for line in text.splitlines())
-    if is_compose:
-        return parse_compose(text, path, files)
-    return (parse_environment_yml(text, path, files),)
+        if re.search(r"(?m)^services:", text):
+            return parse_compose(text, path, files)
+        blueprint: Blueprint | None = parse_environment_yml(text, path, files)
+    elif name.endswith((".txt", ".in")):
+        blueprint = parse_requirements(text, path, files)
+    elif name in ("setup.cfg", "setup.py"):
+        blueprint = read_setup(text, path, selection.extras if selection else ())
+    else:
+        return parse_dockerfile(text, path, files)
+    if blueprint is None:
+        raise FileError(f"{path} states no list of requirements that can be read.")
+    return (blueprint,)

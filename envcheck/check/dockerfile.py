@@ -19,13 +19,14 @@ from envcheck.check.blueprint import (
     FileError,
     Files,
     Line,
+    Names,
     assignments,
     is_open,
     parse_image,
     substituted,
 )
+from envcheck.check.installers import find_meaning, installer_words, kind_of_value
 from envcheck.check.requirement_files import (
-    VALUES,
     apply_constraints,
     list_bounds,
     parse_environment_yml,
@@ -51,53 +52,6 @@ _PREFIXES = frozenset(
 )
 _ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _SEPARATORS = frozenset(";&|()\n")
-# Other options of pip install that take a value; the rest are flags
-# (https://pip.pypa.io/en/stable/cli/pip_install/).
-_VALUE_OPTIONS = frozenset(
-    {
-        "-t",
-        "--target",
-        "--platform",
-        "--python-version",
-        "--implementation",
-        "--abi",
-        "--root",
-        "--prefix",
-        "--src",
-        "--upgrade-strategy",
-        "--config-settings",
-        "-C",
-        "--global-option",
-        "--no-binary",
-        "--only-binary",
-        "--progress-bar",
-        "--root-user-action",
-        "--report",
-        "--proxy",
-        "--retries",
-        "--timeout",
-        "--trusted-host",
-        "--cert",
-        "--client-cert",
-        "--cache-dir",
-        "--log",
-        "--python",
-        "-p",
-        "--channel",
-        "-n",
-        "--name",
-        "-w",
-        "--wheel-dir",
-        "--build-option",
-    }
-)
-
-# What variables state in place of options.
-_INDEX_NAMES = {
-    **dict.fromkeys(("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"), "--index-url"),
-    **dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"), "--extra-index-url"),
-    "UV_TORCH_BACKEND": "--torch-backend",
-}
 
 
 @dataclass
@@ -105,12 +59,12 @@ class Install:
     """One pip or conda installation: its requirements, requirement files and indexes."""
 
     tool: str  # pip, conda
-    packages: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    indexes: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()  # files that say which release to take of what is installed
+    packages: Names = ()
+    files: Names = ()
+    indexes: Names = ()
+    constraints: Names = ()  # files that say which release to take of what is installed
     links: str = ""  # the page of links that it also takes wheels from
-    editable: tuple[str, ...] = ()
+    editable: Names = ()
     is_only_index: bool = False  # the index that it names goes before all others
     is_isolated: bool = True  # it builds sources where nothing else is installed
     is_resolved: bool = True  # with what the packages require
@@ -191,8 +145,8 @@ def parse_install(argv: list[str]) -> Install | None:
     argv = _without_runner(argv)
     while argv and (argv[0] in _PREFIXES or argv[0] == "uv" or _ASSIGNMENT.fullmatch(argv[0])):
         assignment = _ASSIGNMENT.fullmatch(argv[0])
-        if assignment and assignment[1] in _INDEX_NAMES:
-            variables += (_INDEX_NAMES[assignment[1]], assignment[2])
+        if assignment and (option := find_meaning("variables", assignment[1])):
+            variables += (option, assignment[2])
         is_uv |= argv[0] == "uv"
         argv = argv[1:]
     if len(argv) > 2 and _PYTHON.fullmatch(argv[0]) and argv[1] == "-m":
@@ -201,11 +155,12 @@ def parse_install(argv: list[str]) -> Install | None:
         is_uv, argv = True, argv[1:]
     if len(argv) < 2:
         return None
-    if _PIP.fullmatch(argv[0]):
-        place = next((index for index, arg in enumerate(argv[:8]) if arg in _PIP_COMMANDS), 0)
-        install = _arguments("pip", [*variables, *argv[place + 1 :]], is_uv=is_uv)
-        return replace(install, is_removal=argv[place] == "uninstall") if place else None
-    return _parse_add(argv, variables, is_uv=is_uv) or _parse_conda(argv)
+    for tool, program in (("pip", _PIP), ("conda", _CONDA)):
+        for place, word in enumerate(argv[:8] if program.fullmatch(argv[0]) else ()):
+            if meaning := find_meaning("commands", f"{tool} {word}"):
+                install = _arguments(tool, [*variables, *argv[place + 1 :]], is_uv=is_uv)
+                return replace(install, is_removal=meaning == "uninstall")
+    return _parse_add(argv, variables, is_uv=is_uv)
 
 
 def _parse_add(argv: list[str], variables: list[str], *, is_uv: bool) -> Install | None:
@@ -214,18 +169,9 @@ def _parse_add(argv: list[str], variables: list[str], *, is_uv: bool) -> Install
         return _arguments("pip", [*variables, *argv[1:]], is_uv=True)
     if argv[:2] == ["pixi", "add"]:
         return _arguments("pip" if "--pypi" in argv else "conda", argv[2:])
-    if " ".join(argv[:2]) in _ADDS:
+    if find_meaning("commands", " ".join(argv[:2])) == "add":
         return _arguments("pip", [*variables, *argv[2:]])
     return None
-
-
-def _parse_conda(argv: list[str]) -> Install | None:
-    if not _CONDA.fullmatch(argv[0]):
-        return None
-    argv = argv[1:] if argv[1] == "env" else argv
-    if argv[1:2] and argv[1] in _CONDA_REMOVALS:
-        return replace(_arguments("conda", argv[2:]), is_removal=True)
-    return _arguments("conda", argv[2:]) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
 
 
 _RUN = re.compile(r"(?:\S*/)?(?:conda|mamba|micromamba|poetry|pdm|pipenv|uv|pixi) run(?: .*)?")
@@ -240,25 +186,17 @@ def _without_runner(argv: list[str]) -> list[str]:
     return argv
 
 
-# What adds packages to the environment of a project, and installs them there.
-_ADDS = frozenset({"poetry add", "pdm add", "pipenv install", "rye add", "hatch add"})
-_PIP_COMMANDS = frozenset({"install", "wheel", "uninstall"})
-_CONDA_INSTALLS = frozenset({"install", "create", "update"})
-_CONDA_REMOVALS = frozenset({"remove", "uninstall"})
-
-
 def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
     values: dict[str, list[str]] = defaultdict(list)
     rest = iter(argv)
     for arg in rest:
         option, has_value, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
-        kind = _kind(option, tool)
-        if kind == "packages":
-            values[kind].append(arg)
-        elif kind:
+        if kind := kind_of_value(option, tool):
             values[kind].append(value if has_value else next(rest, ""))
         elif re.match(r"-[reif].", arg):  # -rrequirements.txt
-            values[_kind(arg[:2], tool)].append(arg[2:])
+            values[kind_of_value(arg[:2], tool)].append(arg[2:])
+        elif not arg.startswith("-"):
+            values["packages"].append(arg)
     return Install(
         tool,
         tuple(values["packages"]),
@@ -272,17 +210,6 @@ def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
         "--no-deps" not in argv,
         not {"-U", "--upgrade"}.isdisjoint(argv),
     )
-
-
-def _kind(option: str, tool: str) -> str:
-    """Say what an option's value is; "" for a flag."""
-    if tool == "conda" and option in {"-f", "-c"}:
-        return "files" if option == "-f" else "links"  # a channel
-    if tool == "conda" and option == "--channel":
-        return "links"
-    if option in _VALUE_OPTIONS:
-        return "other"
-    return VALUES.get(option, "" if option.startswith("-") else "packages")
 
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
@@ -385,52 +312,26 @@ _SYSTEM = re.compile(r"(?:.*/)?(?:apt|apt-get|aptitude|dnf|microdnf|yum|zypper|a
 _CUDA = re.compile(r"\bcuda[-_]|nvidia-cuda|/cuda\b|\bcuda\b|cudnn|tensorrt", re.IGNORECASE)
 _COMPILES = re.compile(r"-D\w*CUDA\w*=(?:ON|1|TRUE|YES)\b|\bnvcc\b.*\.cu\b", re.IGNORECASE)
 _SETUP = re.compile(r"\bsetup\.py (?:build|install|bdist|develop)")
-# Tools that install what a lock file or a project says, and where that stands.
-_LOCKS = {
-    "uv": ("uv.lock", "pyproject.toml"),
-    "poetry": ("poetry.lock", "pyproject.toml"),
-    "pdm": ("pdm.lock", "pyproject.toml"),
-    "pipenv": ("Pipfile.lock",),
-    "pixi": ("pixi.lock",),
-    "conda-lock": ("conda-lock.yml",),
-}
+# Commands that install what a lock file or a project says.
 _PROJECTS = re.compile(
     r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install"
 )
-# Options that choose extras and groups: what they add to, and the name where they take no value.
-_ALL, _UNASKED = "*", "dev"
-_SELECTS: dict[str, tuple[tuple[str, ...], str]] = {
-    **dict.fromkeys(("--extra", "--extras", "-E"), (("extras",), "")),
-    "--all-extras": (("extras",), _ALL),
-    **dict.fromkeys(("--group", "--with", "--only", "--only-group"), (("groups",), "")),
-    "--all-groups": (("groups",), _ALL),
-    "-G": (("extras", "groups"), ""),
-    "--dev": (("groups",), _UNASKED),
-    **dict.fromkeys(("--without", "--no-group"), (("excluded",), "")),
-    **dict.fromkeys(
-        ("--no-dev", "--prod", "--production", "--no-default-groups"), (("excluded",), _UNASKED)
-    ),
-}
 
 
 def parse_selection(argv: list[str]) -> Selection:
     """Read which extras and groups a command installs: uv sync --extra gpu --no-dev."""
-    found: dict[str, list[str]] = {"extras": [], "groups": [], "excluded": []}
-    rest = iter(argv)
+    found: dict[str, list[str]] = defaultdict(list)
+    selects, rest = installer_words("selects"), iter(argv)
     for arg in rest:
         option, has_value, value = arg.partition("=")
-        fields, fixed = _SELECTS.get(option, ((), ""))
-        if not fields:
-            continue
-        names = fixed or (value if has_value else next(rest, ""))
-        for field in fields:
-            found[field] += [name for name in re.split(r"[ ,]+", names) if name]
-    return Selection(
-        tuple(found["extras"]),
-        tuple(found["groups"]),
-        tuple(found["excluded"]),
-        not {"--only", "--only-group"}.isdisjoint(arg.partition("=")[0] for arg in argv),
-    )
+        kinds = [kind for kind, options in selects.items() if option in options]
+        if kinds:
+            names = find_meaning("fixed", option) or (value if has_value else next(rest, ""))
+            for kind in kinds:
+                found[kind] += filter(None, re.split(r"[ ,]+", names))
+    is_only = any(re.match(r"--only(?:-group)?(?:=|$)", arg) for arg in argv)
+    extras, groups, excluded = map(tuple, (found[kind] for kind in selects))
+    return Selection(extras, groups, excluded, is_only)
 
 
 _OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
@@ -658,7 +559,7 @@ class Stage:
             if name.isidentifier()
         ]
         for name in dict.fromkeys((*pairs, *names)):
-            value = self.arguments.get(name, (pairs if name in pairs else self.defaults).get(name))
+            value = {**self.defaults, **pairs, **self.arguments}.get(name)
             if value is not None and name not in self.environment:
                 self.variables[name] = substituted(value, self.variables)
 
@@ -686,9 +587,9 @@ class Stage:
             self.copies[posixpath.join(path, posixpath.basename(source))] = source
 
     def _from(self, origin: str, paths: list[str], stages: list[Stage]) -> None:
-        numbered = int(origin) if origin.isdecimal() and len(origin) < 4 else -1
-        helper = next((stage for stage in reversed(stages) if stage.name == origin.lower()), None)
-        helper = stages[numbered] if helper is None and 0 <= numbered < len(stages) else helper
+        by_name = {str(number): stage for number, stage in enumerate(stages)}
+        by_name.update((stage.name, stage) for stage in stages)
+        helper = by_name.get(origin.lower())
         if helper is not None and helper not in self.helpers:
             self.helpers.append(helper)
         if helper is not None and any(_ENVIRONMENT.fullmatch(path) for path in paths[:-1]):
@@ -744,11 +645,15 @@ class Stage:
             self._leave_open(f"`{line}` was not read: it names {name}.")
         if script := _find_script(argv):
             self._read_script(script, line.strip(), depth)
-        names = [name for name in _INDEX_NAMES if name in self.variables]
-        is_only = any(_INDEX_NAMES[name] != "--extra-index-url" for name in names)
+        named = {
+            self.variables[name]: option
+            for option, names in installer_words("variables").items()
+            for name in names
+            if name in self.variables
+        }
+        is_only = bool(set(named.values()) - {"--extra-index-url"})
         kept, count = self.blueprint.requirements, len(before.requirements)
-        indexes = [self.variables[name] for name in names]
-        indexed = with_index(indexes, kept[count:], is_only=is_only)
+        indexed = with_index(named, kept[count:], is_only=is_only)
         self._keep(requirements=kept[:count] + indexed)
 
     def _read_script(self, name: str, line: str, depth: int) -> None:
@@ -785,7 +690,7 @@ class Stage:
             self._keep(own_python=True, old_installer=is_old)
         names_packages = install is not None and install.packages
         if not names_packages and (project := _PROJECTS.search(line)):
-            self._add_project(_LOCKS.get(project[0].split()[0], ()), argv)
+            self._add_project(installer_words("locks")[project[0].split()[0]], argv)
         if install is not None:
             self._add_install(install)
 
@@ -856,9 +761,7 @@ class Stage:
             is_unknown = bool(index) or is_open(text)
             yield Line(text, self.location, links=install.links, is_open=is_unknown)
 
-    def _find(
-        self, names: tuple[str, ...], effect: str, gaps: list[Line]
-    ) -> Iterator[tuple[str, str]]:
+    def _find(self, names: Names, effect: str, gaps: list[Line]) -> Iterator[tuple[str, str]]:
         """Yield the path and the text of each file that is there."""
         for name in names:
             found = self.files.find(name)
@@ -871,20 +774,16 @@ class Stage:
         if install.is_removal:
             kept = self.blueprint.conda
             gone = {*install.packages}
-            self._keep(
-                conda=tuple(line for line in kept if re.split("[ =<>]", line.text)[0] not in gone)
-            )
+            self._keep(conda=tuple(line for line in kept if line.spec[0] not in gone))
             return
         named = [replace(self._line(text), links=install.links) for text in install.packages]
         self._add(conda=named)
         gaps: list[Line] = []
         for path, text in self._find(install.files, "what it installs is not judged", gaps):
-            self._add(gaps=gaps)
-            gaps.clear()
             self._add_contents(partial(parse_environment_yml, text, path, self.files))
         self._add(gaps=gaps)
 
-    def _add_project(self, names: tuple[str, ...], argv: list[str]) -> None:
+    def _add_project(self, names: Names, argv: list[str]) -> None:
         """Add what a project's lock file pins, or its pyproject.toml asks for."""
         found = next(filter(None, map(self.files.find, names)), None)
         if found is None:
@@ -908,7 +807,7 @@ class Stage:
         self._add(conda=inner.conda, requirements=lines, gaps=inner.gaps)
         self._keep(python=inner.python or self.blueprint.python)
 
-    def _names(self, name: str) -> tuple[str, ...]:
+    def _names(self, name: str) -> Names:
         """Say what a file of the image may be called here.
 
         Where it was copied from, or its last parts.
@@ -1053,10 +952,7 @@ def _stage(
     argv = [arg for arg in argv if not arg.startswith("--")]
     reference = argv[0] if argv else ""
     name = argv[2].lower() if len(argv) > 2 and argv[1].lower() == "as" else ""
-    parent = next(
-        (stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()),
-        None,
-    )
+    parent = {stage.name: stage for stage in stages if stage.name}.get(reference.lower())
     location = f"{path}:{item.number}"
     if not reference:
         raise FileError(f"{location}: FROM names no image")

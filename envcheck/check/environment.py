@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.check.blueprint import Blueprint, Image, Line, find_spec
 from envcheck.check.selection import may_hold
 from envcheck.frameworks import identities, identity
 from envcheck.host.known_variables import keep_known_variables
@@ -58,12 +58,8 @@ from envcheck.rules.targets import LABEL, OLDER, UNLISTED, WantedRelease, wanted
 
 ROOT = "/usr/local/cuda"
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
-_LIBRARIES = (
-    "runtime",
-    "libraries",
-    "devel",
-)  # the flavors that hold CUDA's libraries, not libcudart alone
-_CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:\s*=\s*(\S+))?)?.*")
+# The flavors that hold CUDA's libraries, not libcudart alone.
+_LIBRARIES = ("runtime", "libraries", "devel")
 _CONDA_CUDA = {"cudatoolkit", "pytorch-cuda"}
 _NOTHING = "The file names no framework that envcheck knows"
 
@@ -95,13 +91,10 @@ class Place:
     @property
     def text(self) -> str:
         """Show the line, and which release it means where it does not pin one."""
-        release = self.owner or self.label
-        is_open = (
-            "==" not in self.line.text and self.line.requirement is not None and " " in release
-        )
-        if is_open:
-            return f"{self.line.text} (not pinned: judged as {release})"
-        return self.line.text
+        release, line = self.owner or self.label, self.line
+        if "==" in line.text or line.requirement is None or " " not in release:
+            return line.text
+        return f"{line.text} (not pinned: judged as {release})"
 
 
 class Environment:
@@ -253,7 +246,7 @@ class Environment:
             line
             for line in named
             if is_of_interest(line, self.matrix)
-            and not self._is_compiled(line)
+            and (self.matrix.framework_of(line.name) or not is_source(line))
             and not find_requirer(self.matrix, line.name)  # it has no releases of its own
         ]
         others = [
@@ -278,20 +271,20 @@ class Environment:
         ]
         texts = {line.name: self._state(line) for line in asked}
         for item, row in chosen:
-            if (
-                row is not None
-                and (row.local or item.framework in texts)
-                and (self._is_other(item, row) or item.distribution in upgraded)
-            ):
+            if row is None or not (row.local or item.framework in texts):
+                continue
+            build = item.build
+            is_other = build and (row.version, row.local) != (build.version, build.local)
+            if is_other or item.distribution in upgraded:
                 texts[item.distribution] = _pin(item, row)
         self._builds, self._installed = builds, installed
         ranges = [(item, line) for item, line in stated.values() if line.is_resolved]
         ranges += self._list_bounds(named, [row for _, row in chosen if row is not None])
         beside = tuple(item.name + item.specifier for item, _ in ranges)
         self.places += [Place(line, item.name, item.name + item.specifier) for item, line in ranges]
-        for item, line in ranges:
+        for bound, line in ranges:
             if line in self.blueprint.bounds and is_of_interest(line, self.matrix):
-                texts[item.name] = item.plain
+                texts[bound.name] = bound.plain
         if texts or sources:
             built = tuple(filter(None, sources))
             self._ask(
@@ -308,18 +301,18 @@ class Environment:
 
     def _list_brought(self, named: list[Line]) -> list[Line]:
         """List the frameworks that packages of unknown releases bring where none is there."""
-        rows = (
-            (line, companion_row(line.name))
+        bringing = [
+            line
             for line in named
-            if line.is_resolved and not is_source(line)
-        )
-        brought = {row.frameworks[0]: line for line, row in rows if row.brings}
-        known = {line.location for line in brought.values()}
+            if line.is_resolved and companion_row(line.name).brings and not is_source(line)
+        ]
+        known = {line.location for line in bringing}
         if any(part.place not in known for part in self.unread):
             return []  # what is not read may bring another one
-        lines = [replace(line, text=name) for name, line in brought.items()]
+        brought = {companion_row(line.name).frameworks[0]: line for line in bringing}
         names = {self.matrix.framework_of(line.name) for line in named}
-        return [line for line in lines if line.text not in names and not self.holds(line)]
+        lines = [replace(line, text=name) for name, line in brought.items() if name not in names]
+        return [line for line in lines if not self.holds(line)]
 
     def _list_bounds(
         self, named: list[Line], rows: list[FrameworkRelease]
@@ -361,9 +354,6 @@ class Environment:
                 held.pop(name, None)
             self.places.append(Place(line, name, name, kind="uninstalled"))
 
-    def _is_compiled(self, line: Line) -> bool:
-        return is_source(line) and not self.matrix.framework_of(line.name)
-
     def _context(self, target: Target, facts: Facts | None = None) -> Context:
         return Context(facts or self.facts(), self.matrix, target)
 
@@ -381,8 +371,7 @@ class Environment:
         if item.build is None or item.build.installed or item.build.release is None:
             return None
         row = item.build.release
-        label = line.label or ("cpu" if line.index == "cpu" else "")
-        label = row.local or label
+        label = row.local or line.label
         builds = (row, *self.matrix.index_builds(row))
         return next((each for each in builds if label and each.local == label), row)
 
@@ -393,25 +382,16 @@ class Environment:
         others has the releases that were built for its CUDA alone.
         """
         framework = self.matrix.framework_of(line.name)
-        label = line.label or ("cpu" if line.index == "cpu" else "")
         requirement = line.requirement
-        if framework and requirement and label and line.is_only_index and not requirement.pin:
+        if framework and requirement and line.label and line.is_only_index and not requirement.pin:
             now = self._context(Target())
             rows = self.matrix.builds(
                 framework, now.platform, lambda version: within(version, requirement.specifier)
             )
-            newest = next(
-                (
-                    row
-                    for row in rows
-                    if row.local == label
-                    and row.distribution == requirement.name
-                    and supports_python(now, row)
-                ),
-                None,
-            )
-            if newest is not None:
-                return replace(requirement, specifier=f"=={newest.version}").plain
+            for row in rows:  # the newest first
+                is_labelled = row.local == line.label and row.distribution == requirement.name
+                if is_labelled and supports_python(now, row):
+                    return replace(requirement, specifier=f"=={row.version}").plain
         is_package = self.matrix.companion_of(line.name) and not framework
         text = line.text.partition(";")[0].strip()  # that its marker holds is decided
         return re.sub(r"\+[\w.]+", "", text) if is_package else text
@@ -419,19 +399,11 @@ class Environment:
     @staticmethod
     def _label_of(line: Line) -> str:
         """Return the label of a build that its text names or its index has: +cu126."""
-        stated = re.search(r"==[\w.]+(\+[\w.]+)", line.text)
-        is_on_index = line.label and not line.own_index and companion_row(line.name).on_index
-        if stated:
+        if stated := re.search(r"==[\w.]+(\+[\w.]+)", line.text):
             return stated[1]
-        if is_on_index:
+        if line.label and not line.own_index and companion_row(line.name).on_index:
             return f"+{line.label}"
         return ""
-
-    @staticmethod
-    def _is_other(item: WantedRelease, row: FrameworkRelease) -> bool:
-        """Say whether a command installs another build or release than its text alone would."""
-        build = item.build
-        return build is not None and (row.version, row.local) != (build.version, build.local)
 
     def _add(
         self, item: WantedRelease, row: FrameworkRelease | None, places: dict[str, Line]
@@ -490,14 +462,17 @@ class Environment:
             self._commands_of[name] = line.command
 
     def _put(
-        self, framework: str, installed: Distribution, cuda_build: Fact[bool], line: Line
+        self,
+        framework: str,
+        installed: Distribution,
+        cuda_build: Fact[bool],
+        line: Line,
+        **more: Any,
     ) -> None:
         """Add a build of a framework with its distribution."""
-        self._installed[installed.name] = installed
-        self._hold(
-            FrameworkBuild(framework, installed.name, installed.version, cuda_build=cuda_build),
-            line,
-        )
+        name, version = installed.name, installed.version
+        self._installed[name] = installed
+        self._hold(FrameworkBuild(framework, name, version, cuda_build=cuda_build, **more), line)
 
     def _hold(self, build: FrameworkBuild, line: Line | None = None) -> None:
         """Add a build; of two with one module, the last one installed overwrites the other."""
@@ -537,13 +512,10 @@ class Environment:
             for name, (item, line) in stated.items()
             if item.specifier == f"=={item.pin}"
         }
-        before = {name for name in self._installed if name not in pins and name not in self._rows}
-        for row in rows:
-            for name in before:
-                version = self._installed[name].version
-                if version and is_excluded(row, name, f"=={version}"):
-                    del self._installed[name]
-            before &= set(self._installed)
+        for name, held in [*self._installed.items()]:
+            is_open = held.version and name not in pins and name not in self._rows
+            if is_open and any(is_excluded(row, name, f"=={held.version}") for row in rows):
+                del self._installed[name]
         for name, (version, line) in pins.items():
             if not line.is_resolved or not any(
                 is_excluded(row, name, f"=={version}") for row in rows
@@ -622,65 +594,51 @@ class Environment:
             )
             if version:
                 label = ""
-                if image.cuda and "+" not in version:
+                if image.cuda and "+" not in version and not image.own_cuda:
                     label = f"+cu{image.cuda.replace('.', '')}"
                 self._installed[framework] = Distribution(framework, version + label)
 
     def _take_conda(self) -> None:
         """Add the frameworks that conda installs: its builds bring their own CUDA."""
         packages = {name: item.name for item in identities() for name in item.conda_packages}
-        specs = [
-            (match, line)
-            for line in self.blueprint.conda
-            if (match := _CONDA_SPEC.match(line.text))
-        ]
-        names = {match[1] for match, _ in specs}
-        cpuonly = next((line for match, line in specs if match[1] == "cpuonly"), None)
-        for match, line in specs:
-            framework = packages.get(re.sub(r"-(?:gpu|nightly)$", "", match[1]))
+        conda = self.blueprint.conda
+        names = {line.spec[0] for line in conda}
+        cpuonly = next((line for line in conda if line.spec[0] == "cpuonly"), None)
+        for line in conda:
+            name, version, build = line.spec
+            framework = packages.get(re.sub(r"-(?:gpu|nightly)$", "", name))
             if framework is None:
-                self._take_conda_package(match[1], match[2] or "", line)
+                self._take_conda_package(line)
                 continue
-            wants_cuda = bool({"pytorch-cuda", f"{match[1]}-gpu"} & names) or match[1].endswith(
-                "-gpu"
-            )
-            build = match[3] or ""
-            is_gpu_build: Fact[bool] = Unknown(
-                "failed",
-                f"conda chooses the build of {match[1]} when it installs",
-                (line.location,),
+            is_for_gpu: Fact[bool] = Unknown(
+                "failed", f"conda chooses the build of {name} when it installs", (line.location,)
             )
             # CPU builds of PyTorch's channel ask for `cpuonly`: those for CUDA go first.
             is_pinned = bool(_CONDA_CUDA & names) and line.links.startswith("pytorch")
+            wants_cuda = name.endswith("-gpu") or {"pytorch-cuda", f"{name}-gpu"} & names
             if "cpu" in build or cpuonly:
-                is_gpu_build = Known(value=False, source=_at(cpuonly or line))
+                is_for_gpu = Known(value=False, source=_at(cpuonly or line))
             elif is_pinned or wants_cuda or "cuda" in build:
-                is_gpu_build = Known(value=True, source=_at(line))
-            version, decisive = match[2] or "", cpuonly or line
-            self._hold(
-                FrameworkBuild(
-                    framework,
-                    framework,
-                    version,
-                    cuda_build=is_gpu_build,
-                    libraries=Known((), _at(line)),
-                )
-            )
-            self._installed[framework] = Distribution(framework, version, installer="conda")
-            self.places.append(Place(decisive, framework, f"{framework} {version}".rstrip()))
+                is_for_gpu = Known(value=True, source=_at(line))
+            installed = Distribution(framework, version, installer="conda")
+            self._put(framework, installed, is_for_gpu, line, libraries=Known((), _at(line)))
+            label = f"{framework} {version}".rstrip()
+            self.places.append(Place(cpuonly or line, framework, label))
 
-    def _take_conda_package(self, name: str, version: str, line: Line) -> None:
+    def _take_conda_package(self, line: Line) -> None:
         """Add a package beside a framework where its spec names one release."""
+        name, version, _ = line.spec
         section = self.matrix.companion_of(name)
         row = None
         if section:
             platform = self._context(Target()).platform
             row = self.matrix.release(section, version, platform, name)
-        if row is not None or (name == "numpy" and version):
-            self._installed[name] = Distribution(name, version, installer="conda")
-            self.places.append(Place(line, name, f"{name} {version}"))
         if row is not None:
             self._rows[name] = row
+        elif name != "numpy" or not version:
+            return
+        self._installed[name] = Distribution(name, version, installer="conda")
+        self.places.append(Place(line, name, f"{name} {version}"))
 
 
 def _with_own_cuda(image: Image, matrix: Matrix) -> Image:
@@ -795,33 +753,27 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
         yield Line(f"{image.reference} holds {image.lacks}.", image.location)
     yield from blueprint.gaps
     for line in blueprint.requirements:
-        name, separator, _ = line.text.partition("@")
-        row = companion_row(line.name)
-        if line.index == "other":
-            yield replace(
-                line,
-                text=(
-                    f"{line.text} comes from an index for other vendors' GPUs, which is not judged."
-                ),
-            )
-        elif separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
-            yield replace(line, text=f"{name.strip()} comes from a URL, which is not judged.")
-        elif re.fullmatch(r"[\w.-]+ *= *[\w.]+", line.text):
-            message = (
-                f"`{line.text}` is no requirement: pip pins a release with `==`, and stops here."
-            )
+        if message := _describe_unread(line):
             yield replace(line, text=message)
-        elif row.distributions and not row.releases and not is_source(line):
-            name = line.name
-            yield replace(
-                line, text=f"{name} is not judged: the matrix does not hold its releases."
-            )
-        elif row.releases and line.own_index:
-            message = (
-                f"The builds of {line.own_index} are not read: {line.name} was judged by"
-                " its usual one."
-            )
-            yield replace(line, text=message)
+
+
+def _describe_unread(line: Line) -> str:
+    """Say why a requirement is not judged; "" for one that is."""
+    name, separator, _ = line.text.partition("@")
+    row = companion_row(line.name)
+    if line.index == "other":
+        return f"{line.text} comes from an index for other vendors' GPUs, which is not judged."
+    if separator and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
+        return f"{name.strip()} comes from a URL, which is not judged."
+    if re.fullmatch(r"[\w.-]+ *= *[\w.]+", line.text):
+        return f"`{line.text}` is no requirement: pip pins a release with `==`, and stops here."
+    if row.distributions and not row.releases and not is_source(line):
+        return f"{line.name} is not judged: the matrix does not hold its releases."
+    if row.releases and line.own_index:
+        return (
+            f"The builds of {line.own_index} are not read: {line.name} was judged by its usual one."
+        )
+    return ""
 
 
 def planned_facts(blueprint: Blueprint) -> Facts:
@@ -909,7 +861,7 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
 def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]] | None:
     """Name the toolkits; None where a step adds one, or nothing says what the system holds."""
     image = blueprint.image
-    spec = conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
+    spec = find_spec(blueprint.conda, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
     installs: list[ToolkitInstall] = []
     if spec is not None:
         installs.append(
@@ -949,7 +901,7 @@ def _is_partial(image: Image) -> bool:
 
 def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]] | None:
     """Name the cuDNN of the system; None where nothing says which it is."""
-    image, spec = blueprint.image, conda_version(blueprint, ("cudnn",))
+    image, spec = blueprint.image, find_spec(blueprint.conda, ("cudnn",))
     if spec is not None:
         copy = LibraryInstall(
             "cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, _at(spec))
@@ -1008,12 +960,3 @@ def _pip(blueprint: Blueprint) -> Fact[str]:
     return from_file(
         image.pip, line.location, f"{line.text}: {image.pip} in {image.os} {image.os_version}"
     )
-
-
-def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
-    """Return the version that a conda spec pins one of `names` to: cudatoolkit=11.2.2 -> 11.2.2."""
-    for line in blueprint.conda:
-        match = _CONDA_SPEC.match(line.text)
-        if match and match[2] and match[1] in names:
-            return Line(match[2], line.location)
-    return None

@@ -112,7 +112,7 @@ def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
         line = lines.get(name_of(text), next(iter(lines.values())))
         kept = _keep_extras(text, line)
         if line in conda:  # by its own name there: pytorch
-            kept = re.sub(r"^[\w-]+=", re.split(r"[ =<>]", line.text)[0], text)
+            kept = re.sub(r"^[\w-]+=", line.spec[0], text)
         if kept not in {line.text, line.text.replace("==", "=")}:
             changes.setdefault(line, []).append(kept)
     written = [_write_change(line, f"{' '.join(texts)}{index}") for line, texts in changes.items()]
@@ -146,18 +146,9 @@ def _compile_elsewhere(
     Or name the file that is built already.
     """
     image = environment.image
-    line = next(
-        (
-            line
-            for group in environment.list_compiled()
-            for line in group
-            if line.text in finding.message
-        ),
-        None,
-    )
-    if line is None or (
-        " is built here" not in finding.message and "is built here (" not in finding.message
-    ):
+    compiled, possible = environment.list_compiled()
+    line = next((each for each in (*compiled, *possible) if each.text in finding.message), None)
+    if line is None or " is built here" not in finding.message:
         return None
     if finding.severity != ERROR:
         return Remedy(
@@ -181,9 +172,7 @@ def _name_built_file(text: str, context: Context) -> str:
     python = major_minor(context.python.version.value)
     version = f"{host.version}+{host.local}" if host.local else host.version
     glibc = context.host.libc_version.value or ""
-    name = (
-        text.split("=", maxsplit=1)[0].split("<", maxsplit=1)[0].split(">", maxsplit=1)[0].strip()
-    )
+    name = re.split("[=<>]", text, maxsplit=1)[0].strip()
     built = find_file(
         name,
         text[len(name) :].strip(),
@@ -259,13 +248,12 @@ def _fitting(environment: Environment, places: list[Place]) -> str:
     Return "" where it replaced none.
     """
     owner = next((place for place in places if place.owner), None)
-    for command in environment.commands if owner else ():
+    if owner is None:
+        return ""
+    framework = environment.matrix.framework_of(owner.name)
+    for command in environment.commands:
         for build in installed_builds(command):
-            if (
-                owner
-                and build.framework == environment.matrix.framework_of(owner.name)
-                and build.label != owner.label
-            ):
+            if build.framework == framework and build.label != owner.label:
                 return fitting_package(command, owner.owner.split(" ")[0], build)
     return ""
 
@@ -291,9 +279,9 @@ def _another_release(
         for place in places
         if place.line.text != environment.image.reference
     ]
-    other = _fitting(environment, places) if names else ""
-    other = other or (
-        name_working_releases(_before(environment, context), tuple(names[:1])) if names else ""
+    other = names and (
+        _fitting(environment, places)
+        or name_working_releases(_before(environment, context), (names[0],))
     )
     if not other:
         return fix

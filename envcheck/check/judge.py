@@ -124,7 +124,8 @@ def judge_project(
         ids = {
             finding.id for finding in evaluate(_with_target(context, requirements=present)).findings
         }
-        obstacles = tuple(item for item in _obstacles(context) if item not in ids)
+        found_ids = (finding.id for finding in judge_release(context).errors)
+        obstacles = tuple(dict.fromkeys(item for item in found_ids if item not in ids))
         plan = plan_to_meet(
             context, tuple(read_requirement(text).plain for text in missing), obstacles
         )
@@ -152,11 +153,6 @@ def is_of_project(finding: Finding) -> bool:
         item.fact == "tool.envcheck" and item.shown.startswith("requires")
         for item in finding.evidence
     )
-
-
-def _obstacles(context: Context) -> list[str]:
-    """Name what stands against the releases that pip would choose for the requirements."""
-    return list(dict.fromkeys(finding.id for finding in judge_release(context).errors))
 
 
 def apply_ignores(

@@ -6,10 +6,10 @@ The rules judge the machine that it describes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from envcheck.check.blueprint import Blueprint, Line, Reader, is_for_gpu
+from envcheck.check.blueprint import Blueprint, Line, Names, Reader, is_for_gpu
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, ConfigError
 from envcheck.check.environment import Environment, Place, is_of_interest
@@ -54,7 +54,7 @@ def judge_text(
     gate: Gate,
     *,
     driver: str = "",
-    gpus: tuple[str, ...] = (),
+    gpus: Names = (),
     selection: Selection | None = None,
 ) -> tuple[Report, Facts]:
     """Judge what the text of a file builds; return the report and what the file states.
@@ -67,7 +67,7 @@ def judge_text(
     """
     blueprints = read_blueprints(text, file, reader, selection)
 
-    def judge_on(driver: str, gpus: tuple[str, ...], name: str = "") -> tuple[Report, Facts]:
+    def judge_on(driver: str, gpus: Names, name: str = "") -> tuple[Report, Facts]:
         try:
             stated = _state_machine(driver, gpus, gate.config)
             report, environments = judge_blueprints(blueprints, gate, *stated)
@@ -85,7 +85,7 @@ def judge_text(
     return _join(judged, _name_file(blueprints)), facts
 
 
-def _state_machine(driver: str, gpus: tuple[str, ...], config: Config) -> tuple[Description, str]:
+def _state_machine(driver: str, gpus: Names, config: Config) -> tuple[Description, str]:
     """Describe a machine, with the fact of it that is left open and decides the answer."""
     capabilities = (config.min_compute_capability,) if config.min_compute_capability else ()
     host = describe_host(driver or config.min_driver, gpus or capabilities)
@@ -161,7 +161,8 @@ def judge_blueprints(
             context, commands=environment.commands, is_only_built=environment.is_stage
         )
         findings += [
-            _complete(finding, environment, context) for finding in _without_repeats(found)
+            _complete(finding, environment, context)
+            for finding in {(item.id, item.message): item for item in found}.values()
         ]
         checked |= ids
     notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
@@ -254,11 +255,6 @@ def _complete(finding: Finding, environment: Environment, context: Context) -> F
         finding, places, "the image" if environment.image.is_named else "the environment"
     )
     return with_file_remedy(with_remedy(placed, Situation(context)), places, environment, context)
-
-
-def _without_repeats(findings: Iterable[Finding]) -> list[Finding]:
-    """Leave out what was found of an earlier command in the same words."""
-    return list({(item.id, item.message): item for item in findings}.values())
 
 
 def _expect(config: Config, host: Description) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from envcheck.check.blueprint import Blueprint, FileError, Files, Lines
+from envcheck.check.blueprint import Blueprint, FileError, Files, Lines, Names
 from envcheck.check.requirement_files import (
     apply_constraints,
     parse_requirements,
@@ -23,14 +23,14 @@ Beside = Callable[[str], "Callable[[str], str | None]"]  # reads what the named 
 class AskedFiles:
     """The files that a plan is asked for with, each as it was named."""
 
-    requirements: tuple[str, ...] = ()  # -r
-    constraints: tuple[str, ...] = ()  # -c
-    projects: tuple[str, ...] = ()  # folders: ".", "./server[gpu]"
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    requirements: Names = ()  # -r
+    constraints: Names = ()  # -c
+    projects: Names = ()  # folders: ".", "./server[gpu]"
+    extras: Names = ()
+    groups: Names = ()
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> Names:
         """Write them as they are typed."""
         options = (
             ("-r", self.requirements),
@@ -47,9 +47,9 @@ class FoundLines:
     """What the files ask for, each line with its place, and what of them is not read."""
 
     lines: Lines
-    constraints: tuple[str, ...]  # the files that bound them, those that other files name too
+    constraints: Names  # the files that bound them, those that other files name too
     bounds: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: Names
 
 
 def read_asked(asked: AskedFiles, read: Callable[[str], str], beside: Beside) -> FoundLines:

@@ -12,14 +12,24 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.actions.extras import needs_extra
-from envcheck.check.blueprint import Blueprint, FileError, Files, Line, Lines
+from envcheck.check.blueprint import (
+    Blueprint,
+    FileError,
+    Files,
+    Line,
+    Lines,
+    Names,
+    Table,
+    find_spec,
+)
+from envcheck.check.installers import kind_of_value
 from envcheck.check.selection import USUAL, Selection, may_hold
 from envcheck.check.tool_tables import find_python, index_finder, list_entries
 from envcheck.frameworks import framework_of
 from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_in
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
-from envcheck.model import RequestError, canonical_name
+from envcheck.model import RequestError, canonical_name, major_minor
 from envcheck.model.quoting import quote
 from envcheck.model.versions import (
     Requirement,
@@ -30,17 +40,8 @@ from envcheck.model.versions import (
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
-_OPTION = re.compile(r"(--[\w-]+|-\w)[ =]?\s*(\S+)")
-# What the values of pip's and Conda's options are.
-VALUES = {
-    **dict.fromkeys(("-r", "--requirement", "--file"), "files"),
-    **dict.fromkeys(("-c", "--constraint"), "constraints"),
-    **dict.fromkeys(("-i", "--index-url", "--default-index", "--torch-backend"), "indexes"),
-    **dict.fromkeys(("--extra-index-url", "--index"), "extra_indexes"),
-    **dict.fromkeys(("-f", "--find-links"), "links"),
-    **dict.fromkeys(("-e", "--editable"), "editable"),
-}
-_Numbered = tuple[dict[str, Any], int]  # a table of a lock file, and the line of its head
+_OPTION = re.compile(r"(--[\w-]+|-\w)[ =]?\s*(\S+(?:\s*;.*)?)")
+_NUMBER = ""  # the key of a locked package for the line of its table's head
 _PACKAGE = re.compile(r"\[\[packages?\]\]")
 _MAX_PROJECTS = 3  # that require each other
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
@@ -94,7 +95,7 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
 def _read_option(text: str) -> tuple[str, str]:
     """Return what a line's option holds, and that; "" and the line where it is none of these."""
     match = _OPTION.fullmatch(text)
-    kind = VALUES.get(match[1], "") if match else ""
+    kind = kind_of_value(match[1]) if match else ""
     return (kind, match[2]) if match and kind else ("", text)
 
 
@@ -148,7 +149,9 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
             for number, line in enumerate(text.splitlines(), 1)
             if _PACKAGE.match(line.strip())
         ]
-        numbered = list(zip(packages, starts, strict=False))
+        numbered = [
+            {**item, _NUMBER: number} for item, number in zip(packages, starts, strict=False)
+        ]
         chosen = _chosen(numbered, document, selection or USUAL)
         lines = _list_locked_lines(chosen, path)
         left_out = () if selection else _name_left_out(lines, _list_locked_lines(numbered, path))
@@ -170,7 +173,7 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
     )
 
 
-def _read_document(text: str, path: str) -> dict[str, Any]:
+def _read_document(text: str, path: str) -> Table:
     """Load TOML, or the JSON of Pipfile.lock; raises FileError."""
     if not text.lstrip().startswith("{"):
         return read_toml(text, path)
@@ -180,7 +183,7 @@ def _read_document(text: str, path: str) -> dict[str, Any]:
         raise FileError(f"{path} is not JSON: {error}") from None
 
 
-def _list_asked(document: Mapping[str, Any], places: Places, selection: Selection) -> Lines:
+def _list_asked(document: Table, places: Places, selection: Selection) -> Lines:
     """List what a project asks for, each with the index that its tool takes it from."""
     entries = list(list_entries(document, selection))
     bound = {name_of(entry.name): entry.index for entry in entries}
@@ -206,7 +209,7 @@ def _find_pythons(text: str, location: str) -> Line | None:
     return None
 
 
-def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[str]:
+def _list_stated(document: Table, selection: Selection) -> Iterator[str]:
     """Yield what a pyproject.toml lists, with the extras of its own that an extra names."""
     project = document.get("project")
     optional = dig(project, "optional-dependencies")
@@ -227,10 +230,8 @@ def _list_stated(document: Mapping[str, Any], selection: Selection) -> Iterator[
             yield text
 
 
-def _list_locked_lines(numbered: list[_Numbered], path: str) -> Lines:
-    return tuple(
-        line for package, number in numbered for line in _locked(package, f"{path}:{number + 1}")
-    )
+def _list_locked_lines(packages: list[Table], path: str) -> Lines:
+    return tuple(line for item in packages for line in _locked(item, f"{path}:{item[_NUMBER] + 1}"))
 
 
 def _name_left_out(taken: Lines, every: Lines) -> Lines:
@@ -245,7 +246,7 @@ def _name_left_out(taken: Lines, every: Lines) -> Lines:
     return (Line(gap, left[0].location),)
 
 
-def _list_group(document: Mapping[str, Any], name: str) -> Iterator[str]:
+def _list_group(document: Table, name: str) -> Iterator[str]:
     """List the requirements of a dependency group, with those of the groups that it includes."""
     names = [name]
     for each in names:  # grows while it is walked
@@ -261,59 +262,51 @@ _PDM_GROUPS = ("default", "dev")
 _DEV = ("dev",)  # the group that uv installs unasked
 
 
-def _chosen(
-    numbered: list[_Numbered], document: Mapping[str, Any], selection: Selection
-) -> list[_Numbered]:
+def _chosen(packages: list[Table], document: Table, selection: Selection) -> list[Table]:
     """Leave out what the tool does not install: what only extras and groups bring.
 
     uv.lock is walked from the project on; Poetry marks what is optional, and PDM the groups.
     """
-    roots = [item for item in numbered if _is_project(item[0])]
+    roots = [item for item in packages if {"virtual", "editable"} & {*table_in(item, "source")}]
     if roots:
-        return _reachable(numbered, roots, selection)
+        numbers = _walk(packages, roots, selection)
+        return [item for item in packages if item[_NUMBER] in numbers]
     extras = selection.pick(document.get("extras"), selection.extras)
     wanted = {item for extra in extras for item in list_in(document, "extras", extra)}
     usual = _PDM_GROUPS if dig(document, "metadata", "lock_version") else ()
     return [
         item
-        for item in numbered
-        if (item[0].get("optional") is not True or item[0].get("name") in wanted)
-        and selection.takes(item[0].get("groups"), usual)
+        for item in packages
+        if (item.get("optional") is not True or item.get("name") in wanted)
+        and selection.takes(item.get("groups"), usual)
     ]
 
 
-def _is_project(package: Mapping[str, Any]) -> bool:
-    return not {"virtual", "editable"}.isdisjoint(table_in(package, "source"))
-
-
-def _reachable(
-    numbered: list[_Numbered], roots: list[_Numbered], selection: Selection
-) -> list[_Numbered]:
-    by_name: dict[str, list[_Numbered]] = {}
-    for item in numbered:
-        by_name.setdefault(str(item[0].get("name")), []).append(item)
+def _walk(packages: list[Table], roots: list[Table], selection: Selection) -> set[int]:
+    """Return the numbers of the packages that the projects of a uv.lock bring."""
+    by_name: dict[object, list[Table]] = defaultdict(list)
+    for item in packages:
+        by_name[str(item.get("name"))].append(item)
     named = (*selection.extras, *selection.groups)
-    chosen = frozenset(f"{root.get('name')}-{name}" for root, _ in roots for name in named)
+    chosen = frozenset(f"{root.get('name')}-{name}" for root in roots for name in named)
+    queue = [(item, *part) for item in roots for part in _list_parts(item, selection)]
     seen: set[tuple[int, str, str]] = set()
-    queue = [(item, *part) for item in roots for part in _list_parts(item[0], selection)]
     for item, table, name in queue:  # grows while it is walked
-        if (item[1], table, name) in seen:
+        if (item[_NUMBER], table, name) in seen:
             continue
-        seen.add((item[1], table, name))
-        for edge in tables_in(item[0], table, *filter(None, (name,))):
+        seen.add((item[_NUMBER], table, name))
+        for edge in tables_in(item, table, *filter(None, (name,))):
             if not may_hold(str(edge.get("marker", "")), chosen):
                 continue
-            targets = by_name.get(str(edge.get("name")), [])
-            version = edge.get("version")
-            fitting = [target for target in targets if version in {None, target[0].get("version")}]
-            parts = [("optional-dependencies", str(extra)) for extra in list_in(edge, "extra")]
-            for target in fitting:
-                queue += [(target, *part) for part in (("dependencies", ""), *parts)]
-    numbers = {number for number, *_ in seen}
-    return [item for item in numbered if item[1] in numbers]
+            extras = (("optional-dependencies", str(extra)) for extra in list_in(edge, "extra"))
+            parts = [("dependencies", ""), *extras]
+            for target in by_name[str(edge.get("name"))]:
+                if edge.get("version") in {None, target.get("version")}:
+                    queue += [(target, *part) for part in parts]
+    return {number for number, *_ in seen}
 
 
-def _list_parts(project: Mapping[str, Any], selection: Selection) -> Iterator[tuple[str, str]]:
+def _list_parts(project: Table, selection: Selection) -> Iterator[tuple[str, str]]:
     """Yield the lists of a project's own table that are installed, each with its name."""
     if not selection.is_only:
         yield "dependencies", ""
@@ -326,7 +319,7 @@ def _list_parts(project: Mapping[str, Any], selection: Selection) -> Iterator[tu
             yield "dev-dependencies", group
 
 
-def read_local_project(folder: str, files: Files, groups: tuple[str, ...] = ()) -> Blueprint | None:
+def read_local_project(folder: str, files: Files, groups: Names = ()) -> Blueprint | None:
     """Read what `pip install FOLDER` installs besides.
 
     `.`, `./server[gpu]`; None if nothing says it.
@@ -366,7 +359,7 @@ def read_pyproject(
     return blueprint
 
 
-def _find_setup(folder: str, files: Files, extras: tuple[str, ...]) -> Blueprint | None:
+def _find_setup(folder: str, files: Files, extras: Names) -> Blueprint | None:
     for name in ("setup.cfg", "setup.py"):
         found = files.find(posixpath.join(folder, name))
         blueprint = read_setup(found[1], found[0], extras) if found else None
@@ -375,7 +368,7 @@ def _find_setup(folder: str, files: Files, extras: tuple[str, ...]) -> Blueprint
     return None
 
 
-def read_setup(text: str, path: str, extras: tuple[str, ...] = ()) -> Blueprint | None:
+def read_setup(text: str, path: str, extras: Names = ()) -> Blueprint | None:
     """Read a setup.cfg or setup.py; None if it states no list of requirements.
 
     Code is read, never run: `install_requires=["torch>=2.1"]`.
@@ -384,7 +377,7 @@ def read_setup(text: str, path: str, extras: tuple[str, ...] = ()) -> Blueprint 
     return read(text, path, extras)
 
 
-def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
+def _read_setup_cfg(text: str, path: str, extras: Names) -> Blueprint | None:
     import configparser
 
     parser = configparser.ConfigParser(interpolation=None)
@@ -405,14 +398,14 @@ def _read_setup_cfg(text: str, path: str, extras: tuple[str, ...]) -> Blueprint 
     return _project_of([name for name in names if name], text, path, pythons)
 
 
-def _read_setup_py(text: str, path: str, extras: tuple[str, ...]) -> Blueprint | None:
+def _read_setup_py(text: str, path: str, extras: Names) -> Blueprint | None:
     import ast
 
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    values: dict[str, Any] = {}
+    values: Table = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             pairs: list[tuple[str | None, ast.expr]] = [(node.targets[0].id, node.value)]
@@ -450,7 +443,7 @@ def _project_of(names: Iterable[str], text: str, path: str, pythons: str) -> Blu
     return Blueprint(path, "project file", requirements=lines, pythons=admitted)
 
 
-def read_toml(text: str, path: str) -> dict[str, Any]:
+def read_toml(text: str, path: str) -> Table:
     """Load a TOML document; raises FileError."""
     try:
         return parse_toml(text)
@@ -458,18 +451,21 @@ def read_toml(text: str, path: str) -> dict[str, Any]:
         raise FileError(f"{path} is not TOML: {error}") from None
 
 
-def _list_packages(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_packages(document: Table) -> list[Table]:
     """List the packages of a lock file, under either name of their table."""
     return [*tables_in(document, "package"), *tables_in(document, "packages")]
 
 
-def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
+def _locked(package: Table, location: str) -> Iterator[Line]:
     """Write a locked release as a requirement, with its fork's marker and its index."""
     name, version = str(package.get("name", "")), package.get("version")
     if not isinstance(version, str) or not _NAME.fullmatch(name):
         return  # the project itself, or a folder
-    markers = [str(item) for item in list_in(package, "resolution-markers")]
-    markers = [item for item in markers if "extra ==" not in item and "extra !=" not in item]
+    markers = [
+        item
+        for item in map(str, list_in(package, "resolution-markers"))
+        if not re.search("extra [!=]=", item)
+    ]
     stated = package.get("marker", package.get("markers", ""))
     marker = " or ".join(f"({item})" for item in markers) or (
         stated if isinstance(stated, str) else ""
@@ -488,7 +484,7 @@ def _locked(package: Mapping[str, Any], location: str) -> Iterator[Line]:
 _LABEL = re.compile(r"-\d[^-/]*(?:\+|%2B)([\w.]+)-[^/]*\.whl$")
 
 
-def _label_of_files(package: Mapping[str, Any], version: str) -> str:
+def _label_of_files(package: Table, version: str) -> str:
     """Return the label of the build that a lock's files have and its version lacks.
 
     PDM writes 2.14.1 for torch-2.14.1+cu126-cp311-cp311-linux_x86_64.whl.
@@ -576,13 +572,17 @@ def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool =
 
     `is_only`: no other index is asked first.
     """
-    kinds = {url: _kind(_end(url)) for url in indexes}
-    known = [kind for kind in kinds.values() if kind]
-    if not known:
+    kinds = {
+        url: kind
+        for url in indexes
+        for kind, pattern in _KINDS.items()
+        if re.fullmatch(pattern, _end(url))
+    }
+    if not kinds:
         return tuple(lines)
-    kind = "cpu" if "cpu" in known else known[0]
+    kind = "cpu" if "cpu" in kinds.values() else next(iter(kinds.values()))
     cuda = [url for url, found in kinds.items() if found == "cuda"]
-    label = "".join(map(_end, cuda[:1]))
+    label = "".join(map(_end, cuda[:1])) or ("cpu" if kind == "cpu" else "")
     others = [url for url in cuda if _PYTORCH not in url and "/whl/" not in url]
     own = "".join(others[:1])
     return tuple(
@@ -608,10 +608,6 @@ def _end(url: str) -> str:
     return url.strip("\"'").rstrip("/").rsplit("/", 1)[-1]
 
 
-def _kind(end: str) -> str:
-    return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, end)), "")
-
-
 _MAX_NODES = 200_000  # things in a file with its aliases unfolded
 _MAX_LEVELS = 100  # of nesting: libyaml's composer recurses for each without a bound
 # What PyYAML raises for a value that its tag does not fit, such as `!!bool x`, `!!timestamp x` or
@@ -623,7 +619,7 @@ class _TooDeepError(Exception):
     """The YAML nests deeper than _MAX_LEVELS."""
 
 
-def mapping_of(text: str, path: str) -> dict[str, Any]:
+def mapping_of(text: str, path: str) -> Table:
     """Load the one mapping that a file holds.
 
     Raises FileError, and MissingExtraError without PyYAML.
@@ -744,16 +740,10 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     return replace(blueprint, conda=tuple(conda), python=_find_python(conda))
 
 
-_CONDA_PYTHON = re.compile(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*(?:=\S*)?")
-
-
 def _find_python(conda: Iterable[Line]) -> Line | None:
     """Return the minor version of Python that conda's specs pin; None where none does."""
-    for line in conda:
-        match = _CONDA_PYTHON.fullmatch(line.text)
-        if match:
-            return Line(match[1], line.location)
-    return None
+    line = find_spec(conda, ("python",))
+    return replace(line, text=major_minor(line.text)) if line and "." in line.text else None
 
 
 _CONDA_FILE = re.compile(r"([\w.-]+)-([^-/]+)-([^-/]+)\.(?:conda|tar\.bz2)")
@@ -792,7 +782,7 @@ def parse_conda_lock(text: str, path: str) -> Blueprint:
     )
 
 
-def _list_locked(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_locked(document: Table) -> list[Table]:
     """List the packages of the platform: of pixi.lock those that its default environment names."""
     packages = _list_packages(document)
     named = dig(document, "environments", "default", "packages")
@@ -820,8 +810,6 @@ def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -
             replace(line, location=locations.get(line.location, line.location)) for line in lines
         )
 
-    return replace(
-        blueprint,
-        requirements=blueprint.requirements + placed(inner.requirements),
-        gaps=blueprint.gaps + placed(inner.gaps),
+    return blueprint.plus(
+        requirements=placed(inner.requirements), gaps=placed(inner.gaps), bounds=inner.bounds
     )

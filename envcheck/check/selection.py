@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from envcheck.check.blueprint import Names
 from envcheck.host.documents import table_in
 from envcheck.model import RequestError, dataclass
 from envcheck.model.versions import evaluate_marker
@@ -18,16 +19,16 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 class Selection:
     """Which extras and groups of a project its tool installs; "*" is each of them."""
 
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()  # groups
+    extras: Names = ()
+    groups: Names = ()
+    excluded: Names = ()  # groups
     is_only: bool = False  # the groups without what the project itself requires
 
-    def pick(self, table: object, names: tuple[str, ...]) -> list[str]:
+    def pick(self, table: object, names: Names) -> list[str]:
         """List those keys of a table that are named."""
         return [key for key in table_in(table) if key in names or "*" in names]
 
-    def takes(self, groups: object, usual: tuple[str, ...]) -> bool:
+    def takes(self, groups: object, usual: Names) -> bool:
         """Return whether a locked package is in a group that is installed; () is each group."""
         if not isinstance(groups, list):
             return True

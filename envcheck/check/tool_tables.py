@@ -15,6 +15,7 @@ from envcheck.host.documents import dig, list_in, table_in, tables_in
 from envcheck.model import dataclass, numbers
 from envcheck.model.versions import name_of
 
+_Table = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _MAIN = ("default", "packages", "tool.poetry.dependencies")
 _DEVELOPMENT = ("develop", "dev-packages", "tool.poetry.dev-dependencies")
@@ -31,7 +32,7 @@ class Entry:
     index: str = ""
 
 
-def list_entries(document: Mapping[str, Any], selection: Selection) -> Iterator[Entry]:
+def list_entries(document: _Table, selection: Selection) -> Iterator[Entry]:
     """Yield what a tool installs of its tables.
 
     Sample: [tool.poetry.dependencies]
@@ -52,7 +53,7 @@ def list_entries(document: Mapping[str, Any], selection: Selection) -> Iterator[
                     yield entry
 
 
-def _list_tables(document: Mapping[str, Any], selection: Selection) -> Iterator[dict[str, Any]]:
+def _list_tables(document: _Table, selection: Selection) -> Iterator[_Table]:
     groups = table_in(document, "tool", "poetry", "group")
     if selection.takes_project:
         yield from (table_in(document, *path.split(".")) for path in _MAIN)
@@ -62,7 +63,7 @@ def _list_tables(document: Mapping[str, Any], selection: Selection) -> Iterator[
         yield table_in(groups, name, "dependencies")
 
 
-def _read_entry(name: str, row: Mapping[str, Any]) -> Entry | None:
+def _read_entry(name: str, row: _Table) -> Entry | None:
     """Write an entry as a requirement; None for the Python, or a folder."""
     version, address = row.get("version"), row.get("url") or row.get("git")
     if name == "python" or not _NAME.fullmatch(name):
@@ -108,7 +109,7 @@ def _write_clause(text: str) -> str:
     return f">={version},<{'.'.join(map(str, upper))}"
 
 
-def find_python(document: Mapping[str, Any]) -> tuple[str, str, str]:
+def find_python(document: _Table) -> tuple[str, str, str]:
     """Return the Python that a project pins, the key of its range, and that; "" for none."""
     requires = table_in(document, "requires") or table_in(document, "_meta", "requires")
     pinned = str(requires.get("python_version") or "")
@@ -119,9 +120,7 @@ def find_python(document: Mapping[str, Any]) -> tuple[str, str, str]:
     return pinned, "python", write_specifier(str(poetry or ""))
 
 
-def index_finder(
-    document: Mapping[str, Any], selection: Selection
-) -> Callable[[str, str], list[str]]:
+def index_finder(document: _Table, selection: Selection) -> Callable[[str, str], list[str]]:
     """Return a function that lists the indexes that a tool takes a requirement from.
 
     Its second argument is the name of the index that the requirement's own entry names.
@@ -134,23 +133,22 @@ def index_finder(
         name = name_of(requirement)
         named = [index, *_list_uv_sources(document, name, selection)]
         found = [urls[each] for each in named if each in urls]
-        return found or [str(row.get("url")) for row in usual if _holds(row, name)]
+        return found or [
+            str(row.get("url"))
+            for row in usual
+            if any(fnmatch(name, str(each)) for each in list_in(row, "include_packages") or "*")
+        ]
 
     return indexes
 
 
-def _is_usual(row: Mapping[str, Any]) -> bool:
+def _is_usual(row: _Table) -> bool:
     """Return whether an index is asked for what names none; Pipenv asks the first, PyPI."""
     is_asked_first = row.get("priority") in {None, "primary", "default"}
     return is_asked_first and not row.get("explicit") and "verify_ssl" not in row
 
 
-def _holds(row: Mapping[str, Any], name: str) -> bool:
-    patterns = list_in(row, "include_packages")
-    return not patterns or any(fnmatch(name, str(pattern)) for pattern in patterns)
-
-
-def _list_uv_sources(document: Mapping[str, Any], name: str, selection: Selection) -> Iterator[str]:
+def _list_uv_sources(document: _Table, name: str, selection: Selection) -> Iterator[str]:
     """Yield the indexes that uv's table of sources names for a package."""
     named = {**dict.fromkeys(selection.extras, "extra"), **dict.fromkeys(selection.groups, "group")}
     entry = dig(document, "tool", "uv", "sources", name)

@@ -822,10 +822,12 @@ def test_a_constraint_counts_where_another_package_brings_what_it_bounds() -> No
         ("keras==2.15.0", "torch==2.4.0", "compatible"),
     ):
         files = {"constraints.txt": f"{bound}\n", "requirements.txt": f"{package}\n"}
-        report = judged(f"-c constraints.txt\n{package}\n", "requirements.txt", **_named(files))
+        report = judged(
+            f"-c constraints.txt\n{package}\n", "requirements.txt", None, **_named(files)
+        )
         assert report.verdict == verdict
         image = "FROM python:3.11-slim-bookworm\nCOPY . .\nRUN pip install -c constraints.txt -r requirements.txt\n"
-        assert judged(image, "Dockerfile", **_named(files)).verdict == verdict
+        assert judged(image, "Dockerfile", None, **_named(files)).verdict == verdict
 
 
 def _named(files: dict[str, str]) -> dict[str, str]:
@@ -848,7 +850,8 @@ def test_the_image_of_tensorflow_holds_the_cuda_of_its_build() -> None:
 
 
 def test_a_package_of_unknown_releases_brings_its_framework() -> None:
-    assert judged("pytorch-lightning==1.9\n", "requirements.txt").verdict == "compatible"
+    text = "pytorch-lightning==1.9\ntorchmetrics\n"
+    assert judged(text, "requirements.txt").verdict == "compatible"
     assert judged("lightning\ntorch==2.1.0\n", "requirements.txt").verdict == "compatible"
     report = judged("FROM python:3.6-slim\nRUN pip install --no-deps lightning\n")
     assert report.verdict == "undetermined"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.check.installers import Installers
 from envcheck.diff.facts import load_comparisons
 from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
@@ -46,6 +47,7 @@ TABLES: list[tuple[str, type]] = [
     ("packages/documented_gpus", DocumentedGpusTable),
     ("nvidia/cuda_wheels", CudaWheels),
     ("program/environment_variables", KnownVariables),
+    ("program/installers", Installers),
     ("frameworks/extras", ExtraTable),
     ("nvidia/gpus", GpuTable),
     ("frameworks/imports/jax-imports", Imports),
