@@ -139,11 +139,10 @@ def _passed_headline(report: Report, session: Session) -> str:
 
 def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding, ...]:
     """Rank the findings of the rules and of the smoke test; what both found becomes one finding."""
-    roots = [item.id for item in known if item.primary and item.severity == ERROR]
     for item in found:
         at = next((place for place, other in enumerate(known) if _is_same(other, item)), None)
         if at is None:
-            known.append(_with_cause(item, roots))
+            known.append(item)
         else:
             evidence = tuple(dict.fromkeys((*item.evidence, *known[at].evidence)))
             known[at] = replace(known[at], severity=ERROR, evidence=evidence)
@@ -153,11 +152,3 @@ def _join_findings(known: list[Finding], found: list[Finding]) -> tuple[Finding,
 def _is_same(rule: Finding, smoke: Finding) -> bool:
     is_cause = rule.verdict == INCOMPATIBLE and rule.severity != NOTE
     return is_cause and rule.id == smoke.id and rule.cure == smoke.cure
-
-
-def _with_cause(finding: Finding, roots: list[str]) -> Finding:
-    """Let a finding of the rules explain a failure that nothing else explains."""
-    is_explained = catalogue()[finding.id].is_explained
-    if is_explained and finding.verdict == INCOMPATIBLE and roots:
-        return replace(finding, caused_by=roots[0])
-    return finding

@@ -119,19 +119,25 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     findings = [
         replace(finding, primary=False) if finding.primary else finding for finding in findings
     ]
-    findings_with_causes = [_link(finding, findings) for finding in findings]
-    findings_with_causes.sort(key=_order)
-    roots = [
-        item
-        for item in findings_with_causes
-        if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by
-    ]
-    if not roots:
-        return tuple(findings_with_causes)
-    return (
-        replace(roots[0], primary=True),
-        *(item for item in findings_with_causes if item is not roots[0]),
-    )
+    linked = sorted((_link(finding, findings) for finding in findings), key=_order)
+    root = next((item for item in linked if _can_be_root(item)), None)
+    if root is None:
+        return tuple(linked)
+    others = [_explain_by_root(item, root) for item in linked if item is not root]
+    return (replace(root, primary=True), *sorted(others, key=_order))
+
+
+def _can_be_root(finding: Finding) -> bool:
+    is_wrong = finding.verdict == INCOMPATIBLE and finding.severity != NOTE
+    return is_wrong and finding.caused_by is None
+
+
+def _explain_by_root(finding: Finding, root: Finding) -> Finding:
+    """Link what says only that something fails to the error that is there."""
+    is_open = _can_be_root(finding) and root.severity == ERROR
+    if is_open and catalogue()[finding.id].is_explained:
+        return replace(finding, caused_by=root.id)
+    return finding
 
 
 def what_stops(finding: Finding) -> str:
