@@ -545,7 +545,7 @@ def _is_harmless(event: Event) -> bool:
     text = event.text.lower()
     return any(
         any(fragment.lower() in text for fragment in item.fragments)
-        and compile_pattern(item.name).search(event.text)
+        and compile_pattern(item.expression).search(event.text)
         for item in list_noise()
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, compress, islice
 from typing import Any
 
 from envcheck.explain.ending import TAIL_BYTES, Ending, read_ending
-from envcheck.explain.signatures import Event, Signature
+from envcheck.explain.signatures import Event, Signature, compile_pattern
 from envcheck.explain.text import (
     KEPT_BYTES,
     MARKER,
@@ -24,7 +25,7 @@ from envcheck.explain.text import (
     list_spread_lines,
 )
 from envcheck.host.system import has_sse42
-from envcheck.model import dataclass
+from envcheck.model import dataclass, replace
 
 Hit = tuple[int, int]  # (number of the literal, offset of its first byte)
 Find = Callable[[bytes], list[Hit]]
@@ -33,7 +34,7 @@ _SIMPLE_SEARCH_BYTES = (
     48 << 10
 )  # bytes in which looking for each literal by itself takes less time than any preparation
 _CALL = 1 << 10  # ... and what one call costs beside its bytes, in bytes
-_HEAD = 8  # bytes of a literal that the expression knows; the rest is compared where they stand
+_HEAD = 5  # bytes of a literal that are looked for first; the rest where they stand
 _CACHE_BYTES = 4 << 20  # bytes of lines whose hits are remembered
 _LONGEST_CACHED_LINE = 4 << 10  # bytes of a line that is not remembered
 # Line ends are alike, and digits are: lines of a log differ in their numbers, and no fragment is
@@ -50,22 +51,24 @@ def build_finder(
 
     `list_other_literals` makes literals that cannot stand in UTF-8, numbered after the first ones.
 
-    Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is
-    installed; else an automaton, where that is, or an expression: they are slow and therefore see
-    each kind of line only once.
+    Little is built before more than a few lines came. Then Hyperscan finds them, where it is
+    installed; else an automaton, where that is, or the same as before: they are slow and therefore
+    see each kind of line only once.
     """
-    byte_count, find, all_literals, is_complete = 0, None, literals, False
+    byte_count, is_prepared, known = 0, False, literals
+    find = build_head_finder(literals)
 
     def find_hits(block: bytes) -> list[Hit]:
-        nonlocal byte_count, find, all_literals, is_complete
+        nonlocal byte_count, is_prepared, known, find
         byte_count += len(block) + _CALL
-        if not is_complete and (byte_count > _SIMPLE_SEARCH_BYTES or not _is_utf8(block)):
-            all_literals, is_complete = [*literals, *list_other_literals()], True
-        if find is None and byte_count > _SIMPLE_SEARCH_BYTES:
-            find = _build_hyperscan_finder(all_literals) or _build_line_cache_finder(all_literals)
-        return (
-            find(block) if find else sorted(_find_literals(all_literals, block), key=_offset_first)
-        )
+        is_long = byte_count > _SIMPLE_SEARCH_BYTES
+        if known is literals and (is_long or not _is_utf8(block)):
+            known = [*literals, *list_other_literals()]
+            find = build_head_finder(known)
+        if is_long and not is_prepared:
+            is_prepared = True
+            find = _build_hyperscan_finder(known) or _build_line_cache_finder(known)
+        return find(block)
 
     return find_hits
 
@@ -82,15 +85,25 @@ def _offset_first(hit: Hit) -> Hit:
     return hit[1], hit[0]
 
 
-def _find_literals(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
-    """Look for the literals whose first bytes stand somewhere in the block."""
-    width = min(map(len, literals))
-    heads = {block[offset : offset + width] for offset in range(len(block))}
+def build_head_finder(literals: Sequence[bytes]) -> Find:
+    """Return a function that looks for the literals whose first bytes stand in a block."""
+    heads: dict[bytes, list[tuple[int, bytes]]] = {}
     for number, literal in enumerate(literals):
-        start = block.find(literal) if literal[:width] in heads else -1
-        while start >= 0:
-            yield number, start
-            start = block.find(literal, start + 1)
+        heads.setdefault(literal[:_HEAD], []).append((number, literal))
+    short = [head for head in heads if len(head) < _HEAD]
+
+    def find(block: bytes) -> list[Hit]:
+        stands = {block[offset : offset + _HEAD] for offset in range(len(block) - _HEAD + 1)}
+        hits: list[Hit] = []
+        for head in (heads.keys() & stands).union(short):
+            for number, literal in heads[head]:
+                start = block.find(literal)
+                while start >= 0:
+                    hits.append((number, start))
+                    start = block.find(literal, start + 1)
+        return sorted(hits, key=_offset_first)
+
+    return find
 
 
 def _build_hyperscan_finder(literals: Sequence[bytes]) -> Find | None:
@@ -153,7 +166,7 @@ def _build_automaton_finder(literals: Sequence[bytes]) -> Find | None:
 def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
     """Compare lines that differ in digits alone once, and only where a literal was found."""
     kinds = [literal.translate(_KIND) for literal in literals]
-    search = _build_automaton_finder(kinds) or _build_expression_finder(kinds)
+    search = _build_automaton_finder(kinds) or build_head_finder(kinds)
     numbered = [literal if re.search(rb"\d", literal) else b"" for literal in literals]
     cache: dict[bytes, list[Hit]] = {}
     cache_size = 0
@@ -192,59 +205,12 @@ def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
     return find
 
 
-def _build_expression_finder(literals: Sequence[bytes]) -> Find:
-    expression = re.compile(_build_expression([literal[:_HEAD] for literal in literals]))
-    shortest = min(map(len, literals))
-    heads: dict[bytes, list[tuple[int, bytes]]] = {}
-    for number, literal in enumerate(literals):
-        heads.setdefault(literal[:shortest], []).append((number, literal))
-
-    def find(block: bytes) -> list[Hit]:
-        hits: list[Hit] = []
-        match = expression.search(block)
-        while match:
-            offset = match.start()
-            candidates = heads.get(block[offset : offset + shortest], ())
-            hits += [
-                (number, offset)
-                for number, literal in candidates
-                if block.startswith(literal, offset)
-            ]
-            match = expression.search(block, offset + 1)
-        return hits
-
-    return find
-
-
 def find_line_end(block: bytes, start: int) -> int:
     """Return where the line, or the state of a progress bar, that holds `start` ends."""
     end = block.find(b"\n", start)
     end = len(block) if end < 0 else end
     carriage_return = block.find(b"\r", start, end)
     return end if carriage_return < 0 else carriage_return
-
-
-def _build_expression(literals: Sequence[bytes]) -> bytes:
-    """Write the literals as nested alternatives, so that few branches are tried at each byte."""
-    tree: dict[int, Any] = {}
-    for literal in literals:
-        node = tree
-        for byte in literal:
-            node = node.setdefault(byte, {})
-        node[_END] = {}
-    return _write_alternatives(tree)
-
-
-def _write_alternatives(node: dict[int, Any]) -> bytes:
-    if _END in node:
-        return b""  # a longer literal begins with this one: finding the shorter is enough
-    branches = [
-        re.escape(bytes([byte])) + _write_alternatives(child) for byte, child in node.items()
-    ]
-    return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
-
-
-_END = -1
 
 
 # of one message, told apart by captures and worker; a training run may invent any number
@@ -257,12 +223,11 @@ Place = tuple[str, int]
 
 
 class _Kind:
-    """A message with one set of captures."""
+    """A message with one set of captures, as often as it was seen."""
 
-    def __init__(self, order: int, worker: str, text: str, place: Place) -> None:
-        self.order, self.worker, self.text = order, worker, text
-        self.file, self.line = place
-        self.last_line, self.count = self.line, 0
+    def __init__(self, order: int, event: Event) -> None:
+        self.order, self.event = order, event
+        self.last_line, self.count = event.line, 0
 
 
 class EventCollector:
@@ -271,8 +236,8 @@ class EventCollector:
     def __init__(self, signatures: Sequence[Signature]) -> None:
         self.dropped_lines = 0
         self._signatures = signatures
-        self._kinds_by_signature: list[dict[tuple[Captures, str], _Kind]] = [{} for _ in signatures]
-        self._latest: dict[int, tuple[Captures, _Kind]] = {}
+        self._kinds_by_signature: dict[int, dict[tuple[Captures, str], _Kind]] = {}
+        self._latest: dict[int, _Kind] = {}
         self.kinds = 0  # grows when a message is seen that no earlier one equals
 
     def add(
@@ -280,58 +245,53 @@ class EventCollector:
     ) -> None:
         """Count one message; `offset` is where in the line's text its match begins."""
         captures = tuple((name, value[:_CAPTURE]) for name, value in captures)
-        kinds = self._kinds_by_signature[signature]
+        kinds = self._kinds_by_signature.setdefault(signature, {})
         kind = kinds.get((captures, line.worker))
         if kind is None:
             self.kinds += 1
-            kind = _Kind(self.kinds, line.worker, _shorten(line.text, offset), place)
+            name, text = self._signatures[signature].name, _shorten(line.text, offset)
+            event = Event(name, captures, text, *place, last_line=place[1], worker=line.worker)
+            kind = _Kind(self.kinds, event)
             if len(kinds) < KINDS:
                 kinds[captures, line.worker] = kind
             else:
-                kind = self._add_beyond_limit(signature, captures, kind)
+                kind = self._add_beyond_limit(signature, kind)
         kind.count += 1
-        kind.last_line = place[1] if kind.file == place[0] else kind.last_line
+        if kind.event.file == place[0]:
+            kind.last_line = place[1]
 
     def remove(self, signature: int, captures: Captures, worker: str) -> None:
         """Take back one message that was half of another one."""
-        kind = self._kinds_by_signature[signature].get((captures, worker))
+        kinds = self._kinds_by_signature.get(signature, {})
+        kind = kinds.get((captures, worker))
         if kind is not None:
             kind.count -= 1
             if not kind.count:
-                del self._kinds_by_signature[signature][captures, worker]
+                del kinds[captures, worker]
 
     def events(self) -> tuple[Event, ...]:
         """Return the messages in the order in which they were first seen."""
-        rows = [
-            (number, captures, kind)
-            for number, kinds in enumerate(self._kinds_by_signature)
-            for (captures, _), kind in kinds.items()
-        ]
-        rows += [(number, captures, kind) for number, (captures, kind) in self._latest.items()]
-        rows.sort(key=lambda row: row[2].order)
+        found = list(self._latest.values())
+        for kinds in self._kinds_by_signature.values():
+            found += kinds.values()
+        found.sort(key=lambda kind: kind.order)
         return tuple(
-            _build_event(self._signatures[number].name, captures, kind)
-            for number, captures, kind in rows
+            replace(kind.event, last_line=kind.last_line, count=kind.count) for kind in found
         )
 
-    def _add_beyond_limit(self, signature: int, captures: Captures, kind: _Kind) -> _Kind:
+    def _add_beyond_limit(self, signature: int, kind: _Kind) -> _Kind:
         """Keep of all further kinds the last one, unless only the worker is new."""
-        for (captures_of_kind, _), existing in self._kinds_by_signature[signature].items():
-            if captures_of_kind == captures:
+        captures, worker = kind.event.captures, kind.event.worker
+        for existing in self._kinds_by_signature[signature].values():
+            if existing.event.captures == captures:
                 return existing
         latest = self._latest.get(signature)
         if latest is not None:
-            if latest[0] == captures and latest[1].worker == kind.worker:
-                return latest[1]
-            self.dropped_lines += latest[1].count
-        self._latest[signature] = (captures, kind)
+            if (latest.event.captures, latest.event.worker) == (captures, worker):
+                return latest
+            self.dropped_lines += latest.count
+        self._latest[signature] = kind
         return kind
-
-
-def _build_event(name: str, captures: Captures, kind: _Kind) -> Event:
-    return Event(
-        name, captures, kind.text, kind.file, kind.line, kind.last_line, kind.count, kind.worker
-    )
 
 
 def _shorten(text: str, offset: int) -> str:
@@ -378,38 +338,29 @@ class Scanner:
         self.ending = Ending()  # of the only stream
         self._streams = 0
         self._signatures = signatures
-        self._patterns: dict[int, re.Pattern[str]] = {}
-        self._matches_by_message: dict[tuple[str, tuple[int, ...]], Matches] = {}
-        numbers = [number for number, item in enumerate(signatures) for _ in item.fragments]
-        fragments = "\0".join([fragment for item in signatures for fragment in item.fragments])
-        literals = fragments.encode().lower().split(b"\0") if numbers else []
-        last_owner = dict(zip(literals, numbers, strict=True))
-        owners = {literal: [number] for literal, number in last_owner.items()}
-        if len(last_owner) < len(literals):  # few belong to several
-            for literal, number in zip(literals, numbers, strict=True):
-                if last_owner[literal] != number:
-                    owners[literal].insert(-1, number)
-        self._literals = list(owners)
-        self._owners = list(owners.values())
+        # logs repeat themselves
+        self.match_message = lru_cache(maxsize=_CACHED_MESSAGES)(self._match_signatures)
+        owners: dict[bytes, list[int]] = {}
+        for number, item in enumerate(signatures):
+            for fragment in item.fragments:
+                owners.setdefault(fragment.encode().lower(), []).append(number)
+        self._literals, self._owners = list(owners), list(owners.values())
         self._encodings: dict[int, str] = {}
-        self._find_literals = build_finder(self._literals, self._add_other_encodings)
+        self._find_literals = build_finder(self._literals[:], self._add_other_encodings)
 
     def _add_other_encodings(self) -> list[bytes]:
         """Add, and list, the literals of fragments in the encodings that are not UTF-8."""
         owners: dict[tuple[bytes, str], list[int]] = {}
-        for number, signature in enumerate(self._signatures):
-            for fragment in signature.fragments:
-                for literal, encoding in (
-                    () if fragment.isascii() else encode_fragment(fragment).items()
-                ):
-                    owners.setdefault((literal.lower(), encoding), []).append(number)
-        additions = [(literal, encoding) for literal, encoding in owners if encoding]
-        self._encodings.update(
-            enumerate((encoding for _, encoding in additions), len(self._literals))
-        )
-        self._literals += [literal for literal, _ in additions]
-        self._owners += [owners[spelling] for spelling in additions]
-        return [literal for literal, _ in additions]
+        for number, item in enumerate(self._signatures):
+            for fragment in item.fragments:
+                for literal, encoding in encode_fragment(fragment).items():
+                    if encoding:
+                        owners.setdefault((literal.lower(), encoding), []).append(number)
+        additions = [literal for literal, _ in owners]
+        self._encodings.update(enumerate((name for _, name in owners), len(self._literals)))
+        self._literals += additions
+        self._owners += owners.values()
+        return additions
 
     def stream(self, name: str) -> Stream:
         """Begin a stream; `name` is the file its events will name."""
@@ -453,35 +404,14 @@ class Scanner:
         """List the signatures that have one of these literals."""
         return tuple(sorted({owner for number in set(numbers) for owner in self._owners[number]}))
 
-    def is_harmless(self, signatures: Iterable[int]) -> bool:
-        """Return whether one of these is known to mean no harm."""
-        return any(self._signatures[number].role == "noise" for number in signatures)
-
-    def is_context(self, signature: int) -> bool:
-        """Return whether only what a message captures counts."""
-        return self._signatures[signature].role == "context"
-
-    def is_claim(self, signature: int) -> bool:
-        """Tell whether a message speaks for a cause, or for a failure."""
-        return self._signatures[signature].role in ("cause", "symptom")
-
-    def match_message(self, text: str, candidates: tuple[int, ...]) -> Matches:
-        """Match a message against the candidates, or remember what an equal one matched."""
-        key = (text, candidates)
-        matches = self._matches_by_message.get(key)
-        if matches is None:
-            matches = self._match_signatures(text, candidates)
-            if len(self._matches_by_message) >= _CACHED_MESSAGES:
-                self._matches_by_message.clear()
-            self._matches_by_message[key] = matches
-        return matches
+    def has_role(self, signature: int, *roles: str) -> bool:
+        """Return whether a message is of one of some roles."""
+        return self._signatures[signature].role in roles
 
     def _match_signatures(self, text: str, candidates: tuple[int, ...]) -> Matches:
         matches = []
         for number in candidates:
-            pattern = self._patterns.get(number)
-            if pattern is None:
-                pattern = self._patterns[number] = re.compile(self._signatures[number].expression)
+            pattern = compile_pattern(self._signatures[number].expression)
             offsets: dict[Captures, int] = {}
             for match in islice(pattern.finditer(text), _PER_LINE):
                 offsets.setdefault(_read_captures(match), match.start())
@@ -576,87 +506,73 @@ class Stream:
         """
         line, matches = self._match_text(raw, literals)
         if line.is_remark or is_shown(line.text, before):
-            matches = tuple(item for item in matches if not self._scanner.is_claim(item[0]))
+            has_role = self._scanner.has_role
+            matches = tuple(row for row in matches if not has_role(row[0], "cause", "symptom"))
         return line, matches
 
     def _match_text(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Matches]:
-        line, candidates = (
-            clean_line(raw, self._scanner.find_encoding(literals)),
-            self._scanner.list_signatures(literals),
-        )
+        line = clean_line(raw, self._scanner.find_encoding(literals))
+        candidates = self._scanner.list_signatures(literals)
         matches = self._scanner.match_message(line.text, candidates)
-        # what looked like a prefix was part of the message
-        if not matches and line.bare != line.text:
-            line = Line(line.bare, line.bare, line.worker, line.is_remark)
-            return line, self._scanner.match_message(line.bare, candidates)
-        if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
-            bare_matches = self._scanner.match_message(line.bare, candidates)
-            known = {match[:2] for match in matches}
-            matches += tuple(
-                match
-                for match in bare_matches
-                if self._scanner.is_context(match[0]) and match[:2] not in known
-            )
+        if line.bare == line.text:
+            return line, matches
+        bare_matches = self._scanner.match_message(line.bare, candidates)
+        if not matches:  # what looked like a prefix was part of the message
+            return Line(line.bare, line.bare, line.worker, line.is_remark), bare_matches
+        known = {match[:2] for match in matches}
+        for match in bare_matches:  # a prompt or a prefix may still tell of the machine
+            if match[:2] not in known and self._scanner.has_role(match[0], "context"):
+                matches += (match,)
         return line, matches
 
     def _scan_joined_lines(self, wrapped: Sequence[WrappedLine]) -> None:
         texts = [line.text.encode()[:_WINDOW] for line in wrapped]
-        hits = self._scanner.find_hits(b"\n".join(texts)) if texts else []
-        offsets = [start for _, start in hits]
-        begin = 0
-        for line, text in zip(wrapped, texts, strict=True):
-            end = begin + len(text) + 1
-            literals = [
-                number
-                for number, _ in hits[bisect_left(offsets, begin) : bisect_left(offsets, end)]
-            ]
-            if literals:
-                self._add_joined_matches(line, text, literals)
-            begin = end
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        literals: dict[int, list[int]] = {}
+        for number, offset in self._scanner.find_hits(b"\n".join(texts)):
+            literals.setdefault(bisect_right(starts, offset) - 1, []).append(number)
+        for place, numbers in literals.items():
+            self._add_joined_matches(wrapped[place], texts[place], numbers)
 
     def _add_joined_matches(
         self, wrapped: WrappedLine, text: bytes, literals: Sequence[int]
     ) -> None:
         """Add what only several lines together say, instead of what each of them said."""
         line, matches = self._match_line(text, literals)
-        part_matches = [self._match_part(piece, literals) for piece in wrapped.pieces if matches]
-        by_worker = [
-            (piece.worker, *match)
-            for piece, matches_of_piece in part_matches
-            for match in matches_of_piece
-        ]
-        if self._scanner.is_harmless(signature for _, signature, *_ in by_worker):
+        if not matches:
+            return
+        parts = list(self._match_pieces(wrapped.pieces, literals))
+        if any(self._scanner.has_role(signature, "noise") for signature, *_ in parts):
             # a line known by itself ends where it ends; what stands beside it would pass for
             # harmless, too
             return
-        joined = self._joined_matches | {
-            (signature, captures) for _, signature, captures, _ in by_worker
-        }
-        marked = (
-            () if wrapped.is_certain else self._match_part(wrapped.joined_with_marker, literals)[1]
-        )
-        spans_break = {
-            match[0] for match in marked if any(MARKER in value for _, value in match[1])
-        }
-        uncertain = {(signature, captures) for signature, captures, _ in marked}
+        known = self._joined_matches.union(part[:2] for part in parts)
+        spans_break = set()
+        if not wrapped.is_certain:
+            joined = self._match_pieces((wrapped.joined_with_marker,), literals)
+            for signature, captures, _ in joined:
+                known.add((signature, captures))
+                if any(MARKER in value for _, value in captures):
+                    spans_break.add(signature)
+        collector = self._scanner.collector
         for signature, captures, offset in matches:
-            if (
-                (signature, captures) in joined
-                or (signature, captures) in uncertain
-                or signature in spans_break
-            ):
+            if (signature, captures) in known or signature in spans_break:
                 continue
             self._joined_matches.add((signature, captures))
-            self._scanner.collector.add(
-                signature, captures, line, offset, (self._name, wrapped.number)
-            )
-            for worker, other, part_captures, _ in by_worker:
-                if other == signature or self._scanner.is_harmless((signature,)):
-                    self._scanner.collector.remove(other, part_captures, worker)
+            collector.add(signature, captures, line, offset, (self._name, wrapped.number))
+            for of_part in parts:
+                if of_part[0] == signature or self._scanner.has_role(signature, "noise"):
+                    collector.remove(*of_part)
 
-    def _match_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Matches]:
-        raw = text.encode()[:_WINDOW]
-        return self._match_line(raw, self._scanner.select_present(raw, literals))
+    def _match_pieces(
+        self, pieces: Iterable[str], literals: Sequence[int]
+    ) -> Iterator[tuple[int, Captures, str]]:
+        """Yield what each piece of a line matches by itself, with its worker."""
+        for piece in pieces:
+            raw = piece.encode()[:_WINDOW]
+            line, found = self._match_line(raw, self._scanner.select_present(raw, literals))
+            for signature, captures, _ in found:
+                yield signature, captures, line.worker
 
 
 def _find_line_begin(chunk: bytes, start: int) -> int:

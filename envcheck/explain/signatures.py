@@ -106,9 +106,9 @@ def signatures_by_name() -> dict[str, Signature]:
 
 
 @cache
-def compile_pattern(name: str) -> re.Pattern[str]:
+def compile_pattern(expression: str) -> re.Pattern[str]:
     """Compile the pattern of a signature, once and only when a line holds one of its fragments."""
-    return re.compile(signatures_by_name()[name].expression)
+    return re.compile(expression)
 
 
 @lru_cache(maxsize=1)
