@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, compress, islice
+from itertools import accumulate, islice
 from typing import Any
 
 from envcheck.explain.ending import TAIL_BYTES, Ending, read_ending
@@ -173,8 +173,6 @@ def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
 
     def find_in_kind(kind: bytes) -> list[Hit]:
         nonlocal cache_size
-        if kind in cache:
-            return cache[kind]
         hits = search(kind)
         if len(kind) <= _LONGEST_CACHED_LINE:
             if cache_size > _CACHE_BYTES:
@@ -185,22 +183,17 @@ def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
         return hits
 
     def find(block: bytes) -> list[Hit]:
-        kinds = block.translate(_KIND).split(b"\n")
-        hits_by_line = [
-            find_in_kind(kind) if hits is None else hits
-            for kind, hits in zip(kinds, map(cache.get, kinds))
-        ]
-        if not any(hits_by_line):
-            return []
-        places = zip(kinds, accumulate(map(len, kinds)), hits_by_line)
-        return [
-            (number, start)
-            for line_ends, (kind, end, hits) in compress(enumerate(places), hits_by_line)
-            for number, start in (
-                (number, line_ends + end - len(kind) + offset) for number, offset in hits
-            )
-            if block.startswith(numbered[number], start)
-        ]
+        found: list[Hit] = []
+        begin = 0
+        for kind in block.translate(_KIND).split(b"\n"):
+            hits = cache.get(kind)
+            if hits is None:
+                hits = find_in_kind(kind)
+            for number, offset in hits:
+                if block.startswith(numbered[number], begin + offset):
+                    found.append((number, begin + offset))
+            begin += len(kind) + 1
+        return found
 
     return find
 
