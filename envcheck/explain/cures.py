@@ -15,29 +15,17 @@ from envcheck.explain.claim_values import (
     SHAPES,
     VERSION,
     ClaimValues,
-    find_capability,
-    find_companion,
-    find_complaining_package,
-    find_cuda_line,
-    find_distribution,
-    find_duplicate_wheels,
-    find_extension_package,
-    find_required_cuda,
-    find_required_cudnn,
-    find_stated_major,
-    list_matching_toolkits,
     match_shape,
 )
 from envcheck.explain.log import Log, find_framework_of_message, parse_number
-from envcheck.explain.reasons_cuda import find_build_cuda, find_library_name, parse_library
+from envcheck.explain.reasons_cuda import find_build_cuda, parse_library
 from envcheck.explain.reasons_python import (
     find_label_not_offered,
     find_nearest_index,
     list_matching_releases,
 )
-from envcheck.frameworks import Framework, identities, identity
+from envcheck.frameworks import Framework, identities
 from envcheck.host.known_variables import load_known_variables
-from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import Advise, Fix, FrameworkRelease, major, numbers
 from envcheck.model.fixes import (
@@ -82,7 +70,7 @@ from envcheck.model.fixes import (
     UseOtherPython,
 )
 from envcheck.model.text import find_group
-from envcheck.model.versions import cuda_of_digits, find_requirement, name_of
+from envcheck.model.versions import cuda_of_digits, find_requirement
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, toolkit_of
 
@@ -116,30 +104,25 @@ _FULL_DRIVER_SIGNATURES = (
 
 def _install_driver(values: ClaimValues) -> InstallDriver:
     """Ask for the oldest driver that runs the required CUDA."""
-    cuda = find_required_cuda(values)
+    cuda = values.required_cuda
     toolkit = toolkit_of(values.context, cuda)
     needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
-    floor = None
-    if toolkit:
-        floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit)
-    companion = find_companion(values)
+    find_floor = full_driver if needs_full_driver else driver_floor
+    floor = find_floor(values.context, toolkit) if toolkit else None
+    companion = values.companion_release
+    is_for_companion = companion and major(cuda) == major(companion.cuda)
     return InstallDriver(
         floor=values.find_capture("driver_wanted") or floor or "",
         cuda=toolkit.version if toolkit and floor else "",
         framework=values.framework,
-        distribution=(
-            companion.distribution if companion and major(cuda) == major(companion.cuda) else ""
-        ),
+        distribution=companion.distribution if companion and is_for_companion else "",
     )
 
 
 def _match_driver_parts(values: ClaimValues) -> MatchDriverParts:
-    stated = (
-        event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values)
-    )
-    versions = next(stated, {})
-    kernel, libraries = (match_shape(versions.get(name, ""), VERSION) for name in ("kernel", "dso"))
-    return MatchDriverParts(kernel, libraries)
+    parts = [(row["kernel"], row["dso"]) for row in values.rows if {"kernel", "dso"} <= set(row)]
+    versions = [match_shape(text, VERSION) for pair in parts[:1] for text in pair]
+    return MatchDriverParts(*versions)
 
 
 def _start_fabric_manager(values: ClaimValues) -> StartFabricManager:
@@ -167,27 +150,22 @@ def _serve_newer_gpu(values: ClaimValues) -> Fix:
 
 
 def _serve_gpu(values: ClaimValues, *, is_newer: bool = True) -> Fix:
-    capability = find_capability(values)
-    row = values.log.matrix.architecture(capability)
+    row = values.log.matrix.architecture(values.cc)
     is_known = row is not None and (row.first_toolkit if is_newer else row.last_toolkit)
     if is_known and _OF_COMPILERS & set(values.signatures):
-        return CompileForGpu(capability, is_newer)
-    return UseBuildForGpu(values.framework, values.distribution, capability, is_newer)
+        return CompileForGpu(values.cc, is_newer)
+    return UseBuildForGpu(values.framework, values.distribution, values.cc, is_newer)
 
 
 def _follow_xid(values: ClaimValues) -> FollowXid:
     """Take the Xids, the GPU's PCI address, and the recovery action that Xid 154 recommends."""
-    rows = [event.values for event in values.claim.events]
-    codes = (
-        match_shape(row.get(name, ""), SHAPES["xid"]) for row in rows for name in ("xid", "xid2")
-    )
-    pci = re.search(r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b", values.text)
+    stated = dict.fromkeys(values.list_own_captures("xid", "xid2"))
+    recovery = r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)"
+    pci = r"Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b"
     return FollowXid(
-        tuple(filter(None, dict.fromkeys(codes))),
-        pci=pci.group(1) if pci else "",
-        recovery=find_group(
-            r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]{1,60})\)", values.text
-        ),
+        tuple(code for code in stated if match_shape(code, SHAPES["xid"])),
+        pci=find_group(pci, values.text),
+        recovery=find_group(recovery, values.text),
     )
 
 
@@ -203,10 +181,7 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
     if fitting:
         text = "in pyproject.toml (requires-python in [project]): all packages take these"
         return Advise(f'Write python = "{fitting}" {text}.')
-    text = values.find_value("requirement")
-    is_framework = values.log.matrix.framework_of(name_of(text))
-    plain = text.replace("===", "==")
-    requirement = plain if is_framework and is_requirement(plain) else ""
+    text, rows = values.requirement, []
     asked = find_requirement(text)
     framework = values.log.matrix.framework_of(asked.name) if asked else None
     if asked and framework:
@@ -217,7 +192,9 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
             label = _fit_driver(values, rows, label)
             text = re.sub(r"\+cu\d+$", f"+{label}", text)
             return InstallRequirements((text,), index=index_url(framework, label))
-    with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, text)
+    plain = text.replace("===", "==")
+    requirement = plain if framework and is_requirement(plain) else ""
+    with_wheels = _minor_of_wheel(values) or _minors_with_wheels(values, rows)
     if with_wheels:
         return UseOtherPython(with_wheels, requirement)
     minors = _list_requested_minors(values)
@@ -229,15 +206,14 @@ def _use_other_python(values: ClaimValues) -> Fix | None:
 
 def _fit_project_python(values: ClaimValues) -> str:
     """Return the range within the project's own that each package takes: >=3.9,<3.13."""
-    rows = [event.values for event in values.claim.events]
-    wanted = [row["python_range"] for row in rows if row.get("python_range")]
-    asked = [row["project_python"] for row in rows if row.get("project_python")]
-    bounds = re.findall(r"(>=|<)\s*(\d+(?:\.\d+)*)(?=\s*(?:,|$))", ",".join((*wanted, *asked)))
-    lowest = [bound for sign, bound in bounds if sign == ">="]
-    highest = [bound for sign, bound in bounds if sign == "<"]
-    if not (wanted and lowest and highest):
+    wanted = values.list_own_captures("python_range")
+    stated = ",".join((*wanted, *values.list_own_captures("project_python")))
+    bounds: dict[str, list[str]] = {">=": [], "<": []}
+    for sign, bound in re.findall(r"(>=|<)\s*(\d+(?:\.\d+)*)(?=\s*(?:,|$))", stated):
+        bounds[sign].append(bound)
+    if not (wanted and all(bounds.values())):
         return ""
-    low, high = max(lowest, key=numbers), min(highest, key=numbers)
+    low, high = max(bounds[">="], key=numbers), min(bounds["<"], key=numbers)
     return f">={low},<{high}" if numbers(low) < numbers(high) else ""
 
 
@@ -252,33 +228,25 @@ def _fit_driver(values: ClaimValues, rows: list[FrameworkRelease], label: str) -
 
 def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
     """Read the Python of a wheel's name: -cp36- is 3.6."""
-    names = " ".join(event.values.get("wheel", "") for event in values.claim.events)
-    match = re.search(r"-cp(\d)(\d{1,2})-", names)
-    return (f"{match.group(1)}.{match.group(2)}",) if match else ()
+    names = " ".join(values.list_own_captures("wheel"))
+    return tuple(map(".".join, re.findall(r"-cp(\d)(\d{1,2})-", names)[:1]))
 
 
-def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
-    """List the Pythons of the newest release that a requirement admits, oldest first."""
-    asked = find_requirement(text)
-    framework = values.log.matrix.framework_of(asked.name) if asked else None
-    if asked is None or framework is None:
-        return ()
-    rows = list_matching_releases(values.log, framework, asked.name, asked.specifier)
+def _minors_with_wheels(values: ClaimValues, rows: list[FrameworkRelease]) -> tuple[str, ...]:
+    """List the Pythons of the newest of some releases, oldest first."""
     published = [row for row in rows if row.pythons]
     for_platform = [row for row in published if row.platform == values.context.platform]
-    return tuple((for_platform or published)[0].pythons) if published else ()
+    return next((row.pythons for row in for_platform or published), ())
 
 
 def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
     """List the minors that satisfy what a package says of Python: >=3.9,<3.13."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    captures = (pair for event in values.claim.events for pair in event.captures)
-    specifier = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
+    stated = values.list_own_captures("wanted", "wanted2", "wanted3")
+    specifier = match_shape("".join(stated[:1]).strip(" '\","), r"[<>=!~\d.,* ]{3,40}")
     try:
-        allowed = SpecifierSet(
-            match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0"
-        )
+        allowed = SpecifierSet(specifier or "<0")
     except InvalidSpecifier:
         return ()
     return tuple(
@@ -292,43 +260,36 @@ def _install_needed(values: ClaimValues) -> Fix | None:
     return InstallRequirements((needed,)) if is_requirement(needed) else None
 
 
-def _use_newer_glibc(values: ClaimValues) -> UseNewerGlibc | None:
-    version = values.find_capture("glibc_wanted")
-    return UseNewerGlibc(version) if version else None
-
-
 def _install_framework(values: ClaimValues) -> InstallFramework:
     module = values.find_capture("module").partition(".")[0]
-    return InstallFramework(module if values.log.matrix.framework_of(module) else values.framework)
+    is_known = values.log.matrix.framework_of(module)
+    return InstallFramework(module if is_known else values.framework)
 
 
 def _install_replacement(values: ClaimValues) -> InstallReplacement | None:
     """Name what replaces a withdrawn distribution, of the same release if there is one."""
     matrix = values.log.matrix
     owners = filter(None, map(find_framework_of_message, values.signatures))
-    removed = (
-        name for item in owners for name in item.distributions if matrix.removed_distribution(name)
-    )
-    asked = find_requirement(values.find_capture("requirement") or next(removed, ""))
+    names = (name for item in owners for name in item.distributions)
+    removed = next(filter(matrix.removed_distribution, names), "")
+    asked = find_requirement(values.find_capture("requirement") or removed)
     name, specifier = (asked.name, asked.specifier) if asked else ("", "")
-    version = ""
-    if specifier.startswith("=="):
-        version = re.sub(r"^={2,3}|\+.*", "", specifier)
     framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
     if framework:
-        return InstallReplacement(_with_extra(values, framework, specifier, version))
+        return InstallReplacement(_with_extra(values, framework, specifier))
+    row = matrix.removed_distribution(name)
+    if row is None:
+        return None
     from envcheck.rules.frameworks import name_replacement  # most logs need none of those rules
 
-    row = matrix.removed_distribution(name)
-    if row:
-        return InstallReplacement(name_replacement(matrix, row, specifier))
-    return None
+    return InstallReplacement(name_replacement(matrix, row, specifier))
 
 
-def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
+def _with_extra(values: ClaimValues, framework: Framework, specifier: str) -> str:
     """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
     label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
     requirement = f"{framework.main}[{label}]" if label else framework.plans.gpu_requirement
+    version = find_group(r"^={2,3}([^+]*)", specifier)
     row = None
     if version:
         row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main)
@@ -341,13 +302,12 @@ def _install_cuda_build(values: ClaimValues) -> InstallCudaBuild | None:
 
     XFormers names the torch of its own build. None where the log lists a CUDA build.
     """
-    if values.find_value("torch_label").startswith("cu"):
+    if values.torch_label.startswith("cu"):
         return None
     text = " ".join(event.text for event in values.log.events)
-    match = re.search(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
-    cuda = f"{match[1]}.{match[2]}" if match else ""
-    by_conda = "conda-cpu-build" in values.signatures
-    return InstallCudaBuild(values.framework, cuda, by_conda)
+    built = re.findall(r"\b[Pp]y[Tt]orch \d[\d.]*\+cu(\d+)(\d)\b", text)
+    cuda = "".join(map(".".join, built[:1]))
+    return InstallCudaBuild(values.framework, cuda, "conda-cpu-build" in values.signatures)
 
 
 def _install_cuda_libraries(values: ClaimValues) -> InstallCudaLibraries | None:
@@ -361,14 +321,10 @@ def _install_cuda_libraries(values: ClaimValues) -> InstallCudaLibraries | None:
 
 
 def _keep_one_cuda_major(values: ClaimValues) -> Fix:
-    removed, kept = find_duplicate_wheels(values)
+    removed, kept = values.duplicate_wheels
     if removed and kept:
         return ReplaceCudaWheels(removed, kept)
     return UseFreshEnvironment(values.framework)
-
-
-def _require(name: str) -> Callable[[ClaimValues], InstallRequiredRelease]:
-    return lambda values: InstallRequiredRelease(name, values.framework)
 
 
 # code or a file of Keras 2 meets Keras 3
@@ -382,16 +338,12 @@ def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
     return None
 
 
-def _use_other_platform(values: ClaimValues) -> UseOtherPlatform | None:
-    return UseOtherPlatform(values.framework) if values.framework else None
-
-
 def _use_right_copy(values: ClaimValues) -> Fix | None:
     """Name the toolkit that is meant, or the folders of the library path that hold another copy."""
     torch_cuda = values.find_capture("torch_cuda")
     if torch_cuda and values.find_capture("nvcc"):
         return BuildWithToolkit(f"/usr/local/cuda-{torch_cuda}", torch_cuda=torch_cuda)
-    installed = [line for line in list_matching_toolkits(values) if line in values.log.cudas]
+    installed = [line for line in values.matching_toolkits if line in values.log.cudas]
     if installed:
         return UseInstalledToolkit(installed[0])
     folders = filter(None, values.log.library_path.split(":"))
@@ -403,24 +355,23 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
 
 def _install_toolkit(values: ClaimValues) -> Fix | None:
     """Name the CUDA that is compiled with, asked for, or built with."""
-    stated = ""
+    stated = values.find_own_capture("cuda_wanted")
     if values.compiles:
-        stated = values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")
-    stated = stated or values.find_own_capture("cuda_wanted")
-    cuda = stated if re.fullmatch(r"\d{1,2}(?:\.\d)?", stated) else find_cuda_line(values)
-    if not cuda:
-        lines = list_matching_toolkits(values)
-        return ChooseToolkit(lines, values.framework) if lines else None
+        of_log = values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")
+        stated = of_log or stated
+    cuda = match_shape(stated, r"\d{1,2}(?:\.\d)?") or values.cuda_line
+    lines = values.matching_toolkits
     if cuda in values.log.cudas:
         return UseInstalledToolkit(cuda, values.compiles)
-    return InstallToolkit(cuda, values.framework, values.distribution, values.compiles)
+    if cuda:
+        return InstallToolkit(cuda, values.framework, values.distribution, values.compiles)
+    return ChooseToolkit(lines, values.framework) if lines else None
 
 
 def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
-    capability = find_capability(values)
-    row = values.log.matrix.architecture(capability)
+    row = values.log.matrix.architecture(values.cc)
     if row and row.first_toolkit:
-        return UseNewerPtxas(row.first_toolkit, capability, values.framework)
+        return UseNewerPtxas(row.first_toolkit, values.cc, values.framework)
     return None
 
 
@@ -429,11 +380,11 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
 
     As a message does, as the release does, as the name of the library does.
     """
-    names = map(find_library_name, values.claim.events)
-    library = next((parse_library(name).version for name in names if "cudnn" in name), "")
+    libraries = values.list_own_captures("library")
+    library = next((parse_library(name).version for name in libraries if "cudnn" in name), "")
     of_release = values.row.cudnn if values.row else ""
-    wanted = find_required_cudnn(values) or of_release or major(library)
-    cuda = find_cuda_line(values) or find_stated_major(values)
+    wanted = values.cudnn_wanted or of_release or major(library)
+    cuda = values.cuda_line or values.stated_major
     # its libraries are of the CUDA that is not wanted
     if values.claim.id == "cudnn-wrong-cuda-build":
         cuda = find_build_cuda(values.log)
@@ -450,17 +401,7 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
 def _find_site_packages(log: Log) -> str:
     """Return the folder of the environment's packages in a traceback; "" where none is."""
     texts = " ".join(event.text for event in log.events)
-    match = re.search(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts)
-    return match_shape(match.group(1), PATH) if match else ""
-
-
-def _install_tensorrt(values: ClaimValues) -> InstallTensorrt:
-    return InstallTensorrt(values.framework, values.release)
-
-
-def _install_system_library(values: ClaimValues) -> InstallSystemLibrary | None:
-    library = values.find_capture("library")
-    return InstallSystemLibrary(library) if library else None
+    return match_shape(find_group(r"(/[\w./+-]{1,160}/(?:site|dist)-packages)/", texts), PATH)
 
 
 def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
@@ -472,11 +413,11 @@ def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
     if limit and not highest:
         maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
         highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
-    highest = highest or (row.gcc_max or "" if row else "")
-    lowest = row.gcc_min or "" if row else ""
-    return UseOtherCompiler(
-        line, highest, lowest, values.find_capture("gcc") or _host_version(values)
-    )
+    if row:
+        highest = highest or row.gcc_max or ""
+    lowest = row.gcc_min if row else None
+    present = values.find_capture("gcc") or _host_version(values)
+    return UseOtherCompiler(line, highest, lowest or "", present)
 
 
 def _host_version(values: ClaimValues) -> str:
@@ -487,14 +428,10 @@ def _host_version(values: ClaimValues) -> str:
 
 def _replace_extension(values: ClaimValues) -> Fix:
     """Name the package whose compiled part complains, and its framework's release."""
-    name = find_complaining_package(values)
-    framework = next(iter(companion_row(name).frameworks), "")
+    name, framework = values.complaining_package, values.companion_framework
     if framework:
-        release = values.log.release_of(identity(framework))
-        return MatchInstalledFramework(
-            name, framework, match_shape(release, rf"{VERSION}(?:\+[a-z0-9.]+)?")
-        )
-    return InstallProjectsBuild(find_distribution(find_extension_package(values)))
+        return MatchInstalledFramework(name, framework, values.release_of(framework))
+    return InstallProjectsBuild(values.extension_known)
 
 
 _VARIABLES = ("variable", "jax_flag", "flags", "protobuf_variable", "debug_variable")
@@ -510,7 +447,20 @@ def _change_variable(values: ClaimValues) -> Fix | None:
     return None
 
 
-CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
+Cure = Callable[[ClaimValues], "Fix | None"]
+
+
+def _make(record: Callable[..., Fix], *names: str) -> Cure:
+    """Return what makes a record of some values; none where one is not stated."""
+
+    def build(values: ClaimValues) -> Fix | None:
+        stated = [values.find_value(name) for name in names]
+        return record(*stated) if all(stated) else None
+
+    return build
+
+
+CURES: dict[str, Cure] = {
     "cpu-missing-avx": _use_other_processor,
     "cuda-wheel-conflict": _keep_one_cuda_major,
     "cudnn-missing": _install_cudnn,
@@ -521,10 +471,10 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "cudnn-wrong-major": _install_cudnn,
     "dependency-conflict": _install_needed,
     "driver-library-mismatch": _match_driver_parts,
-    "driver-missing": lambda _: InstallMissingDriver(),
-    "driver-not-in-container": lambda _: PassGpusToContainer(),
+    "driver-missing": _make(InstallMissingDriver),
+    "driver-not-in-container": _make(PassGpusToContainer),
     "driver-nouveau": _replace_owner,
-    "driver-secure-boot": lambda _: SignModule(),
+    "driver-secure-boot": _make(SignModule),
     "driver-too-old": _install_driver,
     "extension-build-mismatch": _replace_extension,
     "fabric-manager": _start_fabric_manager,
@@ -532,20 +482,20 @@ CURES: dict[str, Callable[[ClaimValues], Fix | None]] = {
     "framework-cuda-extra-missing": _install_cuda_libraries,
     "framework-missing": _install_framework,
     "framework-package-removed": _install_replacement,
-    "glibc-too-old": _use_newer_glibc,
+    "glibc-too-old": _make(UseNewerGlibc, "glibc_wanted"),
     "gpu-arch-too-new": _serve_newer_gpu,
     "gpu-arch-too-old": partial(_serve_gpu, is_newer=False),
     "gpu-hardware-fault": _follow_xid,
     "host-compiler-too-new": _use_other_compiler,
     "keras-mismatch": _restore_keras_2,
-    "library-missing": _install_system_library,
-    "numpy-abi": _require("numpy"),
-    "platform-no-gpu-wheel": _use_other_platform,
+    "library-missing": _make(InstallSystemLibrary, "library"),
+    "numpy-abi": lambda values: InstallRequiredRelease("numpy", values.framework),
+    "platform-no-gpu-wheel": _make(UseOtherPlatform, "framework"),
     "program-error": _follow_xid,
-    "protobuf-conflict": _require("protobuf"),
+    "protobuf-conflict": lambda values: InstallRequiredRelease("protobuf", values.framework),
     "ptxas-problem": _use_newer_ptxas,
     "python-unsupported": _use_other_python,
-    "tensorrt-missing": _install_tensorrt,
+    "tensorrt-missing": lambda values: InstallTensorrt(values.framework, values.release),
     "toolkit-missing": _install_toolkit,
     "toolkit-path-conflict": _use_right_copy,
     "toolkit-wrong-version": _install_toolkit,

@@ -12,8 +12,6 @@ from envcheck.actions import Action, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.claim_values import (
     ClaimValues,
-    build_machine_situation,
-    build_situation,
     is_known_distribution,
 )
 from envcheck.explain.cures import build_cure, names_of
@@ -77,6 +75,7 @@ from envcheck.model.fixes import InstallTogether
 from envcheck.model.quoting import quote
 from envcheck.model.versions import name_of
 from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix
+from envcheck.remedies.situation import Situation
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.headline import shorten_message
 
@@ -314,7 +313,10 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     asked = context.python.frameworks.value or context.target.requirements
     if not log.has_facts and not asked:
         return Machine(())
-    report = with_remedies(rules.evaluate(context), build_machine_situation(log, context))
+    options = ClaimValues(log, _NO_CLAIM).list_plan_options()
+    installer = "" if log.has_facts else log.installer
+    situation = Situation(context, options, from_log=not log.has_facts, installer=installer)
+    report = with_remedies(rules.evaluate(context), situation)
     findings = tuple(
         item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
     )
@@ -409,7 +411,7 @@ def _report_cause(
     if root.id == "program-error":
         verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
     report = Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system)
-    return with_steps(with_unrefuted_remedies(log, report, build_situation(log, root)))
+    return with_steps(with_unrefuted_remedies(log, report, ClaimValues(log, root).situation))
 
 
 def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
@@ -420,7 +422,7 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
     fix = clash.remedy
     if releases and all(is_known_distribution(name_of(item), log.matrix) for item in releases):
         cure = InstallTogether(releases, clash.tool)
-        situation = build_situation(log, Claim(finding.id, Strength.OPEN, clash.message))
+        situation = ClaimValues(log, Claim(finding.id, Strength.OPEN, clash.message)).situation
         fix = write_fix(cure, situation) or fix
     return replace(finding, message=quote(clash.message), fix=fix)
 
@@ -471,9 +473,9 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
 
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
-    values, situation = ClaimValues(log, claim), build_situation(log, claim)
+    values = ClaimValues(log, claim)
     cure = build_cure(values)
-    fix = remedy_of_message(claim.id, values, cure, situation)
+    fix = remedy_of_message(claim.id, values, cure, values.situation)
     finding: Finding = replace(build_finding(claim, root, fix), cure=cure)
     rule_finding = machine.finding(claim.id)
     if rule_finding is None:
@@ -484,12 +486,12 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     else:
         cure = _complete_cure(rule_finding.cure, cure)
     if cure is not None and cure != rule_finding.cure:
-        written = write_fix(cure, situation)
-        rule_fix = fit_to_place(written, situation) if written else rule_fix
+        written = write_fix(cure, values.situation)
+        rule_fix = fit_to_place(written, values.situation) if written else rule_fix
     merged = _merge_remedies(
         rule_fix,
         fix,
-        situation.plan_command(values.framework),
+        values.situation.plan_command(values.framework),
         is_measured=machine.is_from_snapshot,
     )
     evidence = (*finding.evidence, *rule_finding.evidence)
@@ -579,8 +581,8 @@ def _report_without_cause(
 def _with_next_step(log: Log, finding: Finding, events: Sequence[Event]) -> Finding:
     """Add what to run, and to explain in place of this log, to see the cause."""
     claim = Claim(finding.id, Strength.SYMPTOM, finding.message, tuple(events))
-    values, situation = ClaimValues(log, claim), build_situation(log, claim)
-    return replace(finding, fix=remedy_of_message(claim.id, values, None, situation))
+    values = ClaimValues(log, claim)
+    return replace(finding, fix=remedy_of_message(claim.id, values, None, values.situation))
 
 
 def _build_symptom(message: str, events: Iterable[Event]) -> Finding:
