@@ -339,7 +339,7 @@ class Environment:
         """Add a framework of which only the build will show the release."""
         match = re.match(r"[\w.-]+", line.text)
         framework = self.matrix.framework_of(match[0]) if match else None
-        if match is None or framework is None:
+        if match is None or not framework:
             return
         why = Unknown(
             "failed", f"which {match[0]} is installed shows only in the build", (line.location,)

@@ -247,7 +247,7 @@ def _build(name: str, text: str) -> Iterator[FrameworkBuild]:
     framework, version = matrix().framework_of(_OTHER_NAMES.get(name, name)), _version(text)
     # neither is a build: jaxlib and the plugins are
     aside = name == "jax" or name.endswith("-pjrt")
-    if framework is None or aside or not (version or re.search(r"cu\d\d|rocm", text)):
+    if not framework or aside or not (version or re.search(r"cu\d\d|rocm", text)):
         return
     label = re.search(r"cu(?:da)?(\d\d|9)(\d)(?![\d.])", text)
     cpu = re.search(r"\+cpu|_cpu_|\bmkl_|\bcpu\b", text) is not None
