@@ -12,7 +12,7 @@ from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError, option
 from envcheck.cli.report import FORMATS_WITHOUT_FINDINGS, print_answer
 from envcheck.render.matrix import MatrixOptions, describe_found
-from envcheck.rules.matrix_question import MATRIX_PLATFORMS
+from envcheck.rules.described_machine import PLATFORMS
 
 EXAMPLE = "Example: envcheck matrix query --python 3.11 --driver 535.104 --gpu 'RTX 4090'"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,9 +78,7 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
 @option("--python X.Y", "Releases with a wheel for this Python (3.14t: free-threaded).")
 @option("--driver VERSION", "GPU builds that run on this driver release.")
 @option("--gpu NAME", "GPU builds with code for this product or compute capability.")
-@option(
-    "--platform", "Releases for this platform.", type=click.Choice(MATRIX_PLATFORMS), default=None
-)
+@option("--platform", "Releases for this platform.", type=click.Choice(PLATFORMS), default=None)
 @option("--framework NAME", "Releases of this framework only.")
 @option(
     "--all", "List all releases that meet the conditions, equal ones on one line.", "everything"

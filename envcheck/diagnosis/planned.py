@@ -38,7 +38,6 @@ from envcheck.plan.existing_environment import isolate_framework, removal_steps
 from envcheck.plan.requests import (
     PlanOptions,
     Request,
-    check_description,
     read_requests,
     with_any_version,
 )
@@ -49,7 +48,12 @@ from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.builds import is_conda_build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
-from envcheck.rules.described_machine import Description, planned_facts, with_python
+from envcheck.rules.described_machine import (
+    Description,
+    check_description,
+    planned_facts,
+    with_python,
+)
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.targets import judged_frameworks, wanted_releases
 

@@ -16,6 +16,7 @@ from envcheck.host.connection import find_connection_error
 from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
 from envcheck.host.pip_settings import (
+    IndexSettings,
     SettingsError,
     find_default_index,
     is_true,
@@ -37,6 +38,7 @@ from envcheck.model import (
     RequirementSet,
     Step,
     dataclass,
+    replace,
 )
 
 _MIB = 1 << 20
@@ -107,41 +109,20 @@ def _find_measured(release: PlannedRelease) -> list[MeasuredRelease]:
     return [row for row in same if row.release == release.version.partition("+")[0]] or same
 
 
-@dataclass
-class Page:
-    """A page to ask for, and how; url "" where none has to be reached."""
-
-    url: str = ""
-    ca_file: str = ""
-    certificate: str = ""
-    proxy: str = ""
-    trusted: tuple[str, ...] = ()
-
-    @property
-    def shown(self) -> str:
-        """Return the server's name, without what may be secret in its address."""
-        return urlsplit(self.url).hostname or ""
-
-
-def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
-    """Return the page of a set's first requirement.
+def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> IndexSettings:
+    """Return how to reach the page of a set's first requirement; url "" where none has to be.
 
     On its own index, else on pip's; none where pip asks no index.
     """
+    settings, index = IndexSettings(), wanted.index
     try:
         if is_true(read_pip_options(environment).get("no-index", "")):
-            return Page()
+            return settings
         settings = read_pip_settings(environment)
+        index = index or settings.url or find_default_index()
     except SettingsError:  # a broken file, or pip's configuration cannot be read here
-        return Page(_name_page(wanted.index, wanted))
-    index = wanted.index or settings.url or find_default_index()
-    return Page(
-        _name_page(index, wanted),
-        settings.ca_file,
-        settings.client_certificate,
-        settings.proxy,
-        settings.trusted_hosts,
-    )
+        pass
+    return replace(settings, url=_name_page(index, wanted))
 
 
 def _name_page(index: str, wanted: RequirementSet) -> str:
@@ -374,8 +355,12 @@ def describe_closed_index(wanted: RequirementSet, environment: Mapping[str, str]
     if not page.url:
         return ""
     why = find_connection_error(
-        page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate
+        page.url,
+        page.ca_file,
+        page.proxy,
+        page.trusted_hosts,
+        certificate=page.client_certificate,
     )
     if why:
-        return f"the package index {page.shown} does not answer ({why})"
+        return f"the package index {urlsplit(page.url).hostname} does not answer ({why})"
     return ""

@@ -36,7 +36,6 @@ from envcheck.plan.requests import (
     PlanOptions,
     Request,
     UnknownPackageError,
-    check_description,
     check_folder,
     read_requests,
 )
@@ -46,6 +45,7 @@ from envcheck.rules.described_machine import (
     WHATIF,
     Description,
     OtherVendorError,
+    check_description,
     in_an_image,
     planned_facts,
 )

@@ -21,7 +21,7 @@ from envcheck.model import (
 )
 from envcheck.model.versions import Requirement, can_be_met, name_of, read_requirement
 from envcheck.rules.context import Context
-from envcheck.rules.described_machine import PLATFORMS, Description, capabilities
+from envcheck.rules.described_machine import Description, capabilities
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.targets import UnknownNameError, check_requirements
 
@@ -385,24 +385,3 @@ def required_name(text: str) -> str:
     folder.
     """
     return companion_row(name_of(text)).requires
-
-
-def check_description(description: Description) -> None:
-    """Raise RequestError for what is no version, GPU or platform."""
-    shapes = (
-        ("--python", description.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
-        (
-            "--driver",
-            description.driver,
-            r"\d{3,4}(\.\d+){0,2}",
-            "a driver release such as 535.104.05",
-        ),
-        ("--glibc", description.glibc, r"\d+\.\d+", "a version such as 2.31"),
-    )
-    for option, value, pattern, expected in shapes:
-        if value and not re.fullmatch(pattern, value, re.ASCII):
-            raise RequestError(f"{option} {value[:40]!r}: give {expected}.")
-    if description.platform and description.platform not in PLATFORMS:
-        raise RequestError(
-            f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}."
-        )

@@ -88,6 +88,27 @@ class Description:
     distribution: str = ""  # its name and release: debian 12
 
 
+def check_description(description: Description) -> None:
+    """Raise RequestError for what is no version, GPU or platform."""
+    shapes = (
+        ("--python", description.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
+        (
+            "--driver",
+            description.driver,
+            r"\d{3,4}(\.\d+){0,2}",
+            "a driver release such as 535.104.05",
+        ),
+        ("--glibc", description.glibc, r"\d+\.\d+", "a version such as 2.31"),
+    )
+    for option, value, pattern, expected in shapes:
+        if value and not re.fullmatch(pattern, value, re.ASCII):
+            raise RequestError(f"{option} {value[:40]!r}: give {expected}.")
+    if description.platform and description.platform not in PLATFORMS:
+        raise RequestError(
+            f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}."
+        )
+
+
 def driver_facts(base: Facts | None, description: Description, matrix: Matrix) -> Facts:
     """Return the facts to plan a driver with: this machine's, or those of a described one.
 

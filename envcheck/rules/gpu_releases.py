@@ -6,7 +6,6 @@ What its driver runs, and what known problems keep from the GPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
@@ -14,7 +13,6 @@ from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import companion_row, shares_cuda
 from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import is_proposed, is_served
-from envcheck.matrix.query import Matrix
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -248,16 +246,11 @@ def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
     return constraint
 
 
+@once
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
     """List a framework's CUDA releases for this platform, newest first."""
-    return _gpu_rows(context.matrix, framework, context.platform)
-
-
-@lru_cache(maxsize=64)
-def _gpu_rows(matrix: Matrix, framework: str, platform: str) -> tuple[FrameworkRelease, ...]:
-    return tuple(
-        row for row in matrix.releases(framework, platform) if row.cuda_build and not row.yanked
-    )
+    rows = context.matrix.releases(framework, context.platform)
+    return tuple(row for row in rows if row.cuda_build and not row.yanked)
 
 
 def has_gpu_build(context: Context, build: Build) -> bool:

@@ -37,7 +37,13 @@ from envcheck.model import (
 from envcheck.model.text import counted
 from envcheck.model.versions import matches, name_of, read_requirement
 from envcheck.rules.builds import find_plugin, rows_by_extra
-from envcheck.rules.described_machine import LINUX, read_gpu
+from envcheck.rules.described_machine import (
+    LINUX,
+    PLATFORMS,
+    Description,
+    check_description,
+    read_gpu,
+)
 from envcheck.rules.gpu_releases import floor_of
 from envcheck.rules.release_search import Candidate, NewestRelease, Question, RowJudge, list_newest
 from envcheck.rules.targets import check_requirements
@@ -159,9 +165,7 @@ def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tup
         builds = [item for item in rows_by_extra(row) if item.cuda_build]
         extras = [item.gpu_extra for item in builds]
     elif row.distribution == known.main:
-        pairs = [
-            (name, extra) for extra in sorted(row.extras, reverse=True) for name in MATRIX_PLATFORMS
-        ]
+        pairs = [(name, extra) for extra in sorted(row.extras, reverse=True) for name in PLATFORMS]
         plugins = [(find_plugin(matrix, name, row, extra), extra) for name, extra in pairs]
         builds = [item for item, _ in plugins if item]
         extras = [extra for item, extra in plugins if item]
@@ -468,9 +472,6 @@ def _count_rows(number: int) -> str:
     return f"{counted(number, 'row')}."
 
 
-MATRIX_PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
-
-
 class ReleasesFound:
     """The releases that meet conditions.
 
@@ -522,24 +523,16 @@ def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
         raise RequestError(
             f"name at least one condition, such as --framework {matrix.frameworks()[0]}."
         )
-    if conditions["python"] and not re.fullmatch(r"\d+\.\d+t?", conditions["python"]):
-        raise RequestError(f"--python {conditions['python']}: give a minor version such as 3.11.")
-    if conditions["driver"] and not re.fullmatch(r"\d+(\.\d+)*", conditions["driver"]):
-        raise RequestError(
-            f"--driver {conditions['driver']}: give a driver release such as 535.104.05."
-        )
-    if conditions["platform"] and conditions["platform"] not in MATRIX_PLATFORMS:
-        raise RequestError(
-            f"--platform {conditions['platform'][:40]}: give one of {', '.join(MATRIX_PLATFORMS)}."
-        )
+    python, driver, platform = (conditions[name] for name in ("python", "driver", "platform"))
+    check_description(Description(python, driver, platform=platform))
     if conditions["framework"]:
         check_framework(conditions["framework"], matrix.judged())
     gpu = conditions["gpu"]
     return Question(
-        conditions["python"],
-        conditions["driver"],
+        python,
+        driver,
         (read_gpu(gpu, matrix).compute_capability.value or "") if gpu else "",
-        conditions["platform"],
+        platform,
         conditions["framework"],
         gpu,
     )

@@ -16,9 +16,9 @@ from envcheck.diagnosis import diagnose
 from envcheck.explain.cures import CURES
 from envcheck.explain.judge import judge_log
 from envcheck.model import Alternative, Remedy
-from envcheck.plan.requests import check_description, read_requests
+from envcheck.plan.requests import read_requests
 from envcheck.rules import Context, catalogue
-from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules.described_machine import Description, check_description, planned_facts
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
 from tests.hosts.test_hosts import snapshot_of

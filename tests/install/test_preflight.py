@@ -470,7 +470,7 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
     path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
     page = page_to_reach(RequirementSet(("jax",)), configured)
-    assert "/me.pem" in page.certificate
+    assert "/me.pem" in page.client_certificate
     assert (
         find_connection_error(page.url, certificate="/nowhere/me.pem")
         == "[Errno 2] No such file or directory"

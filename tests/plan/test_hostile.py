@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from envcheck.cli.group import run
 from envcheck.model import Plan, RequestError, UserError
-from envcheck.plan.requests import check_description, check_folder, read_requests
+from envcheck.plan.requests import check_folder, read_requests
 from envcheck.render.plan import render_script
-from envcheck.rules.described_machine import Description
+from envcheck.rules.described_machine import Description, check_description
 from tests.plan.machines import machine, matrix, planned
 
 HOSTILE = [

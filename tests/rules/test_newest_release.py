@@ -10,7 +10,8 @@ from envcheck import api
 from envcheck.matrix import Matrix, load_matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkRelease, list_fields
 from envcheck.rules.described_machine import LINUX
-from envcheck.rules.matrix_question import MATRIX_PLATFORMS, ReleasesFound, find_releases
+from envcheck.rules.described_machine import PLATFORMS as ALL_PLATFORMS
+from envcheck.rules.matrix_question import ReleasesFound, find_releases
 from envcheck.rules.release_search import (
     JUDGED_CELLS,
     Candidate,
@@ -37,7 +38,7 @@ DRIVERS = (
 ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0", "10.0", "12.0")
 CAPABILITIES = ("", "", *ONE_GPU)
 PYTHONS = ("", "3.7", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t")
-PLATFORMS = (LINUX, LINUX, LINUX, *MATRIX_PLATFORMS)
+PLATFORMS = (LINUX, LINUX, LINUX, *ALL_PLATFORMS)
 MACHINES = 25
 
 
