@@ -19,9 +19,9 @@ from envcheck.model import (
     Evidence,
     Finding,
     Fix,
+    FrameworkRelease,
     Known,
     LibraryLookup,
-    Source,
     Unknown,
     major,
     numbers,
@@ -47,7 +47,12 @@ from envcheck.rules.gpu_releases import (
     has_cuda_wheels,
     problem_findings,
 )
-from envcheck.rules.targets import JudgedFramework, judged_frameworks, wanted_releases
+from envcheck.rules.targets import (
+    JudgedFramework,
+    judged_builds,
+    judged_frameworks,
+    wanted_releases,
+)
 from envcheck.rules.toolkit import system_toolkits, weigh
 
 
@@ -127,22 +132,19 @@ def _without_libraries(
     if row is None or not row.cuda_wheels or is_conda_build(context, build):
         return
     if not build.installed:
-        yield from _target_without_extra(context, framework, build)
+        yield from _target_without_extra(context, framework, build, row)
         return
-    if not (build.cuda_build.value):
+    if not build.cuda_build.value:
         return
     # What a file builds is listed in full; a log or a report may name some of the wheels.
     if build.libraries == AT_RUN and not row.gpu_extra and has_cuda_wheels(context, build):
         yield from _some_missing(context, build, build.row.cuda_wheels if build.row else ())
         return
-    if isinstance(build.libraries, Unknown):
-        lacking = _list_lacking(context, build)
-    else:
-        lacking = ()
+    lacking = _list_lacking(context, build)
     if lacking:
         reason = f"this machine has no {' and no '.join(lacking)}, and the nvidia-* wheels"
         evidence = ("python.distributions", "toolkits.installs", "cudnn")
-        yield _missing_libraries(context, build, reason, tuple(map(context.seen, evidence)))
+        yield _missing_libraries(context, build, row, reason, tuple(map(context.seen, evidence)))
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
@@ -152,10 +154,10 @@ def _without_libraries(
         )
         reason = f"{sonames} cannot be found, and the nvidia-* wheels"
         looked = tuple(
-            Evidence(f"library {item.soname}", "not found", _looked_at(item))
+            Evidence(f"library {item.soname}", "not found", source_of(item.found))
             for item in missing[:3]
         )
-        yield _missing_libraries(context, build, reason, looked)
+        yield _missing_libraries(context, build, row, reason, looked)
 
 
 def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> Iterator[Finding]:
@@ -184,17 +186,18 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
     File names bear the major version: a toolkit or a cuDNN of another major does not serve it.
     """
     extra = build.row.gpu_extra if build.row else None
-    if not extra or context.python.distributions.value is None or has_cuda_wheels(context, build):
+    is_read = context.python.distributions.value is not None
+    is_open = isinstance(build.libraries, Unknown) and is_read
+    if not extra or not is_open or has_cuda_wheels(context, build):
         return ()
     cuda, cudnn = (major(fact.value) for fact in (build.cuda, build.cudnn))
     toolkits = [
         context.need(item.version, f"version of {item.root}")
         for item in system_toolkits(context) or ()
     ]
+    lacking = []
     if cuda and not any(major(version) == cuda for version in toolkits):
-        lacking = [f"CUDA {cuda}"]
-    else:
-        lacking = []
+        lacking.append(f"CUDA {cuda}")
     if not cudnn or (lacking and isinstance(context.facts.cudnn, Unknown)):
         return tuple(lacking)
     copies = context.need(context.facts.cudnn, "cudnn") or ()
@@ -205,19 +208,17 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
 
 
 def _missing_libraries(
-    context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]
+    context: Context,
+    build: Build,
+    row: FrameworkRelease,
+    reason: str,
+    evidence: tuple[Evidence, ...],
 ) -> Finding:
-    row = build.release
-    if driver_runs(context, build.cuda.value):
-        working = None
-    else:
+    working = None
+    if not driver_runs(context, build.cuda.value):
         working = best_gpu_row(context, build.framework, build.version)
-    if working:
-        requirement = gpu_requirement(context, working)
-    else:
-        requirement = _write_requirement(context, build)
-    wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
-    matrix_evidence = cite(build.label, wheels, build)
+    requirement = gpu_requirement(context, working or row)
+    matrix_evidence = cite(build.label, ", ".join(row.cuda_wheels[:3]), build)
     return incompatible(
         f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings"
         " are not installed.",
@@ -229,18 +230,17 @@ def _missing_libraries(
 
 
 def _target_without_extra(
-    context: Context, framework: JudgedFramework, build: Build
+    context: Context, framework: JudgedFramework, build: Build, row: FrameworkRelease
 ) -> Iterator[Finding]:
-    extra = build.release.gpu_extra if build.release else None
-    if not extra or set(framework.extras) & set(build.release.extras if build.release else ()):
+    extra = row.gpu_extra
+    if not extra or set(framework.extras) & set(row.extras):
         return
-    if build.traits.main and build.distribution != build.traits.main:
+    if build.distribution != (build.traits.main or build.distribution):
         return
-    row = best_gpu_row(context, build.framework, build.version)
-    if row:
-        requirement = gpu_requirement(context, row)
-    else:
-        requirement = f"{build.distribution}[{extra}]=={build.version}"
+    best = best_gpu_row(context, build.framework, build.version)
+    requirement = f"{build.distribution}[{extra}]=={build.version}"
+    if best:
+        requirement = gpu_requirement(context, best)
     yield incompatible(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
@@ -250,16 +250,6 @@ def _target_without_extra(
         severity=WARNING,
         cure=InstallCudaLibraries(framework.name, (requirement,)),
     )
-
-
-def _write_requirement(context: Context, build: Build) -> str:
-    if build.release:
-        return gpu_requirement(context, build.release)
-    return build.distribution
-
-
-def _looked_at(item: LibraryLookup) -> Source | None:
-    return source_of(item.found)
 
 
 def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
@@ -284,17 +274,14 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
 @rule("cuda-wheel-not-found")
 def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
     """Find installed CUDA wheels that the framework's search path does not lead to."""
-    for framework in judged_frameworks(context):
-        for build in framework.builds:
-            hidden = [
-                item
-                for item in unfound_libraries(build)
-                if any(re.search(_IN_WHEEL, path) for path in item.elsewhere)
-            ]
-            if hidden:
-                yield _hidden_wheels(context, framework, build, hidden)
-            elif _needing_activation(build):
-                yield _needs_activation(build, _needing_activation(build))
+    for build in judged_builds(context):
+        hidden = list(filter(_in_wheels, unfound_libraries(build)))
+        lookups = build.libraries.value or ()
+        activated = [item for item in lookups if item.mandatory and item.via == "activation"]
+        if hidden:
+            yield _hidden_wheels(context, build, hidden)
+        elif activated:
+            yield _needs_activation(build, activated)
     if context.environment.get("LD_LIBRARY_PATH"):
         return  # it may lead to them
 
@@ -302,11 +289,6 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
         return isinstance(build.libraries, Unknown) and not is_served_by_system(context, build)
 
     yield from problem_findings(context, "cuda-wheel-not-found", is_open)
-
-
-def _needing_activation(build: Build) -> list[LibraryLookup]:
-    lookups = build.libraries.value or ()
-    return [item for item in lookups if item.mandatory and item.via == "activation"]
 
 
 def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
@@ -319,7 +301,7 @@ def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
         " the wheels' folders on the loader's path. A program started without it finds no GPU.",
         (
             *(
-                Evidence(f"library {item.soname}", "found once activated", _looked_at(item))
+                Evidence(f"library {item.soname}", "found once activated", source_of(item.found))
                 for item in items[:3]
             ),
             *_row_evidence(build),
@@ -332,22 +314,17 @@ def _in_wheels(item: LibraryLookup) -> list[str]:
     return [path for path in item.elsewhere if re.search(_IN_WHEEL, path)]
 
 
-def _hidden_wheels(
-    context: Context, framework: JudgedFramework, build: Build, hidden: list[LibraryLookup]
-) -> Finding:
+def _hidden_wheels(context: Context, build: Build, hidden: list[LibraryLookup]) -> Finding:
     copies = [path for item in hidden for path in _in_wheels(item)]
     folders = [posixpath.dirname(path) for path in copies]
     problem_finding = next(
         problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None
     )
-    row = None
+    requirement, citations = "", _row_evidence(build)
     if problem_finding:
-        row = best_gpu_row(context, framework.name, build.version)
-    requirement = gpu_requirement(context, row) if row else ""
-    if problem_finding:
+        row = best_gpu_row(context, build.framework, build.version)
+        requirement = gpu_requirement(context, row) if row else ""
         citations = tuple(item for item in problem_finding.evidence if item.citation)
-    else:
-        citations = _row_evidence(build)
     return incompatible(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the"
         " wheels that hold them are installed:"
@@ -357,7 +334,7 @@ def _hidden_wheels(
                 Evidence(
                     f"library {item.soname}",
                     f"not found; is at {item.elsewhere[0]}",
-                    _looked_at(item),
+                    source_of(item.found),
                 )
                 for item in hidden[:3]
             ),
@@ -530,21 +507,15 @@ def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence
 @rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
-    libc = context.host.libc_version.value
-    version = None
-    if libc and context.os == "linux":
-        version = re.match(r"\d+\.\d+", libc)
-    for framework in judged_frameworks(context) if version else ():
-        for build in framework.builds:
-            row = build.release
-            # without its extra it brings none on the CPU
-            is_extra = row is not None and bool(row.gpu_extra)
-            if (
-                row
-                and version
-                and not (build.installed or build.local or (is_extra and context.goal == "cpu"))
-            ):
-                yield from _newer_glibc(context, build, row.cuda_wheels, version[0])
+    version = re.match(r"\d+\.\d+", context.host.libc_version.value or "")
+    if not version or context.os != "linux":
+        return
+    for build in judged_builds(context):
+        row = build.release
+        # without its extra it brings none on the CPU
+        is_left_out = row and row.gpu_extra and context.goal == "cpu"
+        if row and not (build.installed or build.local or is_left_out):
+            yield from _newer_glibc(context, build, row.cuda_wheels, version[0])
 
 
 def _newer_glibc(

@@ -52,7 +52,7 @@ from envcheck.rules.requirements import (
     tried_citation,
     tried_release,
 )
-from envcheck.rules.targets import judged_frameworks
+from envcheck.rules.targets import judged_builds, judged_frameworks
 
 OTHER, BUILD = "dependency-conflict", "extension-build-mismatch"
 _ABOUT = {
@@ -519,8 +519,7 @@ def _extra(context: Context, item: Violation) -> str:
 
 def _finds_libraries(context: Context, owner: Distribution) -> bool:
     """Return whether a distribution's builds found all they load; none proves nothing."""
-    builds = (build for framework in judged_frameworks(context) for build in framework.builds)
-    own_builds = [build for build in builds if build.distribution == owner.name]
+    own_builds = [build for build in judged_builds(context) if build.distribution == owner.name]
     return all(build.libraries.value and not unfound_libraries(build) for build in own_builds)
 
 
@@ -761,12 +760,7 @@ def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Findin
 def _hides_framework(context: Context, folder: str) -> bool:
     """Return whether a folder holds a framework's module, or one that its import needs."""
     top = folder.rstrip("/") + "/"
-    builds = [
-        build.facts
-        for framework in judged_frameworks(context)
-        for build in framework.builds
-        if build.facts
-    ]
+    builds = [build.facts for build in judged_builds(context) if build.facts]
     paths = [build.shadowed_by.value or "" for build in builds] + [
         build.location for build in builds[:1]
     ]

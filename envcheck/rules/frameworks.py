@@ -281,27 +281,24 @@ def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
 @rule("local-module-shadowing", goal="any")
 def local_module_shadowing(context: Context) -> Iterator[Finding]:
     """Find a file or folder that is imported instead of a framework because of its name."""
-    for framework in judged_frameworks(context):
-        for build in framework.builds:
-            shadow = build.facts.shadowed_by if build.facts else Absent()
-            if isinstance(shadow, Known):
-                yield _describe_shadow(context, framework.name, build, shadow)
+    for build in judged_builds(context):
+        shadow = build.facts.shadowed_by if build.facts else Absent()
+        if isinstance(shadow, Known):
+            yield _describe_shadow(context, build, shadow)
 
 
-def _describe_shadow(context: Context, framework: str, build: Build, shadow: Known[str]) -> Finding:
+def _describe_shadow(context: Context, build: Build, shadow: Known[str]) -> Finding:
     """Say what a file or folder hides.
 
     An error where the import dies with an empty one of its name.
     """
     module = shadow.value.rpartition("/")[2].removesuffix(".py")
-    is_own = module == known_framework(framework).module_of(build.distribution)
-    beside = [
-        item for item in context.distributions.values() if companions().get(item.name) == framework
-    ]
-    labels = {
-        framework: build.label,
-        **{item.name: item.label for item in beside},
-    }
+    framework = build.framework
+    is_own = module == build.traits.module_of(build.distribution)
+    labels = {framework: build.label}
+    for item in context.distributions.values():
+        if companions().get(item.name) == framework:
+            labels[item.name] = item.label
     needing = [name for name in labels if module in imported_modules(name)[0]]
     loading = [name for name in labels if module in imported_modules(name)[1]]
     label = labels[next(iter((*needing, *loading)), framework)]

@@ -549,16 +549,13 @@ def mismatched_extensions(context: Context) -> dict[str, tuple[Extension, str]]:
 def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     """Find packages for another CUDA major than PyTorch, where no loader was asked."""
     hosts = (build for build in judged_builds(context) if build.traits.cuda.hosts_extensions)
-    torch = None if context.python.link_faults.value is not None else next(hosts, None)
-    cuda = torch.cuda.value if torch else None
-    for build in package_builds(context) if torch and cuda else ():
-        own = build.cuda.value
-        if (
-            torch
-            and own
-            and major(own) != major(cuda)
-            and companion_row(build.distribution).frameworks
-        ):
+    torch = next(hosts, None)
+    if context.python.link_faults.value is not None or torch is None or not torch.cuda.value:
+        return
+    cuda = torch.cuda.value
+    for build in package_builds(context):
+        own = build.cuda.value or cuda
+        if major(own) != major(cuda) and companion_row(build.distribution).frameworks:
             message = (
                 f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}:"
                 " it does not load."
@@ -575,9 +572,11 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
 def label_of_another_build(context: Context) -> Iterator[Finding]:
     """Find packages whose label names another PyTorch or CUDA: 2.5.8+cu122torch2.2."""
     torch = _extension_host(context)
-    for item in context.distributions.values() if torch else ():
+    if torch is None:
+        return
+    for item in context.distributions.values():
         label = item.version.partition("+")[2]
-        if torch is None or not label or context.matrix.framework_of(item.name):
+        if not label or context.matrix.framework_of(item.name):
             continue
         reason = _labelled_torch(torch, label) or (
             _labelled_cuda(torch, label) if _extends(torch, item, label) else ""

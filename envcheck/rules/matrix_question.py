@@ -524,7 +524,9 @@ def _make_question(matrix: Matrix, conditions: Mapping[str, str]) -> Question:
             f"name at least one condition, such as --framework {matrix.frameworks()[0]}."
         )
     python, driver, platform = (conditions[name] for name in ("python", "driver", "platform"))
-    check_description(Description(python, driver, platform=platform))
+    if python and not re.fullmatch(r"\d+\.\d+t?", python):  # the matrix holds 2.7, too
+        raise RequestError(f"--python {python}: give a minor version such as 3.11.")
+    check_description(Description(driver=driver, platform=platform))
     if conditions["framework"]:
         check_framework(conditions["framework"], matrix.judged())
     gpu = conditions["gpu"]
