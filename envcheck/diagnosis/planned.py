@@ -31,9 +31,10 @@ from envcheck.model import (
 )
 from envcheck.model.fixes import InstallCudaLibraries
 from envcheck.model.versions import read_requirement
-from envcheck.plan.build import another_python, choose_all, is_possible, plan_of
+from envcheck.plan.build import another_python, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
-from envcheck.plan.choose import Choice, Judge, choose
+from envcheck.plan.candidates import is_possible
+from envcheck.plan.choose import Choice, Judge, choose, choose_together
 from envcheck.plan.existing_environment import isolate_framework, removal_steps
 from envcheck.plan.requests import (
     PlanOptions,
@@ -112,7 +113,7 @@ def judge_what_works(
         return context, newest
     judge = _build_judge(context)
     try:
-        choices, clashes = choose_all(judge, read_requests(asked, context.matrix), PIP)
+        choices, clashes = choose_together(judge, read_requests(asked, context.matrix), PIP)
     except RequestError:  # a package that is judged and not planned, such as tensorrt
         return context, newest
     found = [choice.best for choice in choices]
@@ -411,7 +412,7 @@ def _build_certain_plan(
 ) -> Plan | None:
     unwanted = frozenset[str]().union(*(item.causes for item in failing))
     try:
-        choices, clashes = choose_all(
+        choices, clashes = choose_together(
             judge, requests, options.installer, partial(is_possible, judge.context)
         )
         is_certain = all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -70,7 +70,7 @@ from envcheck.plan.steps import (
     with_remedies,
 )
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import is_free_threaded, rows_by_extra, supports_python
+from envcheck.rules.builds import is_free_threaded, rows_by_extra
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -83,7 +83,7 @@ from envcheck.rules.described_machine import (
     with_python,
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
-from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
+from envcheck.rules.gpu_releases import driver_floor, full_driver, newest_branch
 from envcheck.rules.release_search import is_refused_for_gpu
 from envcheck.rules.requirements import wheel_glibc
 
@@ -323,7 +323,6 @@ class AlternativeSearch:
                 request,
                 self.options.installer,
                 admits=partial(self._is_tried, judge.context),
-                is_possible=partial(is_possible, judge.context),
                 explains=False,
             )
             # Most machines have no release at all: what is wrong with the others is asked
@@ -445,15 +444,6 @@ def _may_serve(context: Context, row: FrameworkRelease) -> bool:
     return is_for_goal and not is_refused_for_gpu(context, row)
 
 
-def is_possible(context: Context, candidate: Candidate) -> bool:
-    """Return whether a candidate is worth judging: the rules reject what is left out here."""
-    if context.goal == "gpu" and not (candidate.is_gpu and driver_runs(context, candidate.cuda)):
-        return False
-    return supports_python(context, candidate.row) and not is_refused_for_gpu(
-        context, candidate.cuda_row
-    )
-
-
 def _version_of(choice: Choice) -> Version:
     if choice.best:
         return Version(choice.best.candidate.row.version)
@@ -514,7 +504,7 @@ def build_plan(
         return is_fit and not is_refused(options, candidate)
 
     bounded = tuple(without_refused(request, options.refused) for request in requests)
-    found, clashes = choose_all(judge, bounded, options.installer, admits)
+    found, clashes = choose_together(judge, bounded, options.installer, admits)
     choices = [
         replace(choice, request=request) for choice, request in zip(found, requests, strict=True)
     ]
@@ -544,23 +534,6 @@ def goal_of(
     return Context(
         facts, matrix, Target(options.expect, tuple(request.text for request in requests))
     ).goal
-
-
-def choose_all(
-    judge: Judge,
-    requests: tuple[Request, ...],
-    installer: str,
-    admits: Callable[[Candidate], bool] = lambda _: True,
-) -> tuple[list[Choice], list[Clash]]:
-    """Choose a release for each request, such as go together.
-
-    Else those that do not, with what clashes.
-
-    What `admits` refuses is not judged.
-    """
-    if len(requests) == 1 and not judge.installed:
-        return [choose(judge, requests[0], installer, admits=admits)], []
-    return choose_together(judge, requests, installer, admits)
 
 
 def unmet_plan(judge: Judge, choices: list[Choice], options: PlanOptions) -> Plan | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from packaging.version import Version
@@ -38,8 +38,10 @@ from envcheck.remedies import find_install
 from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import list_cudnn_caps
+from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.gpus import NONE as NO_CODE
 from envcheck.rules.gpus import coverage, parse_target
+from envcheck.rules.release_search import is_refused_for_gpu
 from envcheck.rules.requirements import has_extra_wheels, has_extras, resolve_extras, wheel_glibc
 
 
@@ -115,13 +117,11 @@ class Candidate:
         return self.plugin or self.row
 
 
-def candidates(
-    context: Context, request: Request, is_possible: Callable[[Candidate], bool] | None = None
-) -> Iterator[Candidate]:
+def candidates(context: Context, request: Request, *, is_whole: bool = True) -> Iterator[Candidate]:
     """Yield a request's releases on this platform, newest first, the better build first.
 
-    `is_possible` leaves some out before anything is matched that comes beside them; so does a
-    missing wheel then.
+    Unless the list is to be whole, what cannot work is left out before anything is matched that
+    comes beside it.
     """
     identity = framework(request.framework)
     if _label_of(request) and not identity.index:
@@ -136,21 +136,28 @@ def candidates(
     found: Iterable[Candidate] = (
         item
         for rows in _by_version(context, request)
-        if is_possible is None or any(supports_python(context, row) for row in rows)
+        if is_whole or any(supports_python(context, row) for row in rows)
         for item in builds(context, request, rows)
+        if is_whole or is_possible(context, item)
     )
     if request.companions:
-        beside = _with_companions(context, request, found, is_possible)
+        beside = _with_companions(context, request, found)
         yield from sorted(beside, key=_companion_versions, reverse=True)
     else:
-        yield from filter(is_possible, found) if is_possible else found
+        yield from found
+
+
+def is_possible(context: Context, candidate: Candidate) -> bool:
+    """Return whether a candidate is worth judging: the rules reject what is left out here."""
+    if context.goal == "gpu" and not (candidate.is_gpu and driver_runs(context, candidate.cuda)):
+        return False
+    return supports_python(context, candidate.row) and not is_refused_for_gpu(
+        context, candidate.cuda_row
+    )
 
 
 def _with_companions(
-    context: Context,
-    request: Request,
-    found: Iterable[Candidate],
-    is_possible: Callable[[Candidate], bool] | None,
+    context: Context, request: Request, found: Iterable[Candidate]
 ) -> Iterator[Candidate]:
     """Add what comes beside each candidate.
 
@@ -158,8 +165,6 @@ def _with_companions(
     """
     default: Candidate | None = None  # the last one of the default index
     for candidate in found:
-        if is_possible and not is_possible(candidate):
-            continue
         is_same = default and (default.row.version, default.cuda) == (
             candidate.row.version,
             candidate.cuda,

@@ -227,21 +227,18 @@ def choose(
     installer: str,
     *,
     admits: Callable[[Candidate], bool] = lambda _: True,
-    is_possible: Callable[[Candidate], bool] | None = None,
     explains: bool = True,
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `admits` leaves some out unjudged.
 
-    `is_possible` does so before anything is matched that comes beside a release.
-
     Of a release's builds, one that serves all GPUs goes before a better one that does not. One of
     which nothing states the GPU code is never taken. If none is compatible, a release follows whose
     error a step of the plan resolves, then one that could not be judged fully. Without `explains`
-    nothing says why there is none.
+    nothing says why there is none, and what cannot work is not judged.
     """
     rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
-    for judgement in judgements(judge, request, installer, admits, is_possible):
+    for judgement in judgements(judge, request, installer, admits, is_whole=explains):
         if partly and judgement.candidate.row.version != partly.candidate.row.version:
             break
         if judgement.is_compatible and not judgement.resolved:
@@ -269,14 +266,15 @@ def judgements(
     request: Request,
     installer: str,
     admits: Callable[[Candidate], bool],
-    is_possible: Callable[[Candidate], bool] | None = None,
+    *,
+    is_whole: bool,
 ) -> Iterator[CandidateJudgement]:
     """Judge the candidates of a request one by one.
 
     Of a release without a wheel for this Python one speaks for all.
     """
     unsupported = ""
-    for candidate in candidates(judge.context, request, is_possible):
+    for candidate in candidates(judge.context, request, is_whole=is_whole):
         if candidate.row.version != unsupported and admits(candidate):
             judgement = judge_candidate(judge, candidate, installer)
             unsupported = ""
@@ -398,7 +396,10 @@ _UNKNOWN_PINS = "the versions of the shared CUDA wheels that it pins are unknown
 
 
 def choose_together(
-    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool]
+    judge: Judge,
+    requests: tuple[Request, ...],
+    installer: str,
+    admits: Callable[[Candidate], bool] = lambda _: True,
 ) -> tuple[list[Choice], list[Clash]]:
     """Choose releases that fit into one environment.
 

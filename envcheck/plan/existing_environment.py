@@ -36,12 +36,11 @@ from envcheck.model.versions import Requirement, name_of, read_requirement
 from envcheck.plan.build import (
     EnvironmentUpdate,
     InstalledFramework,
-    choose_all,
     goal_of,
     plan_of,
     unmet_plan,
 )
-from envcheck.plan.choose import Choice, Judge
+from envcheck.plan.choose import Choice, Judge, choose_together
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
 from envcheck.plan.steps import CREATE, interpreter, pip_of, with_remedies
@@ -513,7 +512,7 @@ def _try_updates(
             options,
             keep=tuple(installed.requirement for installed in keep if installed.requirement),
         )
-        choices, clashes = choose_all(judge, requests, options.installer)
+        choices, clashes = choose_together(judge, requests, options.installer)
         failure = unmet_plan(judge, choices, update_options)
         if failure is not None:
             return EnvironmentUpdate(failure, keep)
