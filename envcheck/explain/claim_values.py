@@ -63,6 +63,7 @@ SHAPES = {
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
     "compiler": r"[\w.+-]+",
     "fault": "[a-z]+",
+    "locker": "uv|poetry|pdm|pixi|pipenv",
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
     "library": r"[\w./+-]+",
@@ -91,7 +92,7 @@ class ClaimValues:
         self.rows = [event.values for event in claim.events]
         self.signatures = tuple(event.signature for event in claim.events)
         self.text = self.line = " ".join(event.text for event in claim.events)
-        self.message, self.place = claim.message, log.place
+        self.message, self.place, self.tool = claim.message, log.place, log.installer
 
     def find_value(self, name: str) -> str:
         """Return a value by its name, "" where it is not stated or has another shape."""
@@ -480,6 +481,29 @@ class ClaimValues:
         return find_distribution(self.find_capture("missing_module"))
 
     @property
+    def asker(self) -> str:
+        """Name the known package that asks another one for a name."""
+        return self._find_package("asker")
+
+    @property
+    def provider(self) -> str:
+        """Name the known package that lacks the name."""
+        return self._find_package("provider")
+
+    @property
+    def imported_from(self) -> str:
+        """Name the known package of a module that lacks a name."""
+        return self._find_package("module")
+
+    def _find_package(self, capture: str) -> str:
+        """Name the distribution of a stated module, unless an index of its own has it."""
+        module = self.find_own_capture(capture).partition(".")[0]
+        framework = find_framework_of_package(module)
+        name = canonical_name(find_distribution(module) or module)
+        is_known = is_known_distribution(name, self.log.matrix)
+        return name if is_known and not (framework and framework.index) else ""
+
+    @property
     def missing_top(self) -> str:
         """Name the package of a missing module."""
         return self.find_capture("missing_module").partition(".")[0]
@@ -623,7 +647,7 @@ def match_shape(text: str, shape: str) -> str:
 def has_value(name: str) -> bool:
     """Return whether there is a value of that name for some log."""
     is_derived = isinstance(getattr(ClaimValues, name, None), (property, cached_property))
-    return is_derived or name in SHAPES or name in ("line", "message", "place")
+    return is_derived or name in SHAPES or name in ("line", "message", "place", "tool")
 
 
 def find_distribution(name: str) -> str:

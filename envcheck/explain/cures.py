@@ -15,6 +15,7 @@ from envcheck.explain.claim_values import (
     SHAPES,
     VERSION,
     ClaimValues,
+    is_known_distribution,
     match_shape,
 )
 from envcheck.explain.log import Log, find_framework_of_message, parse_number
@@ -70,7 +71,7 @@ from envcheck.model.fixes import (
     UseOtherPython,
 )
 from envcheck.model.text import find_group
-from envcheck.model.versions import cuda_of_digits, find_requirement
+from envcheck.model.versions import cuda_of_digits, find_requirement, name_of
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, toolkit_of
 
@@ -257,7 +258,8 @@ def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
 def _install_needed(values: ClaimValues) -> Fix | None:
     """Install what a sentence says is required."""
     needed = values.find_capture("needed")
-    return InstallRequirements((needed,)) if is_requirement(needed) else None
+    is_known = is_known_distribution(name_of(needed), values.log.matrix)
+    return InstallRequirements((needed,)) if is_known and is_requirement(needed) else None
 
 
 def _install_framework(values: ClaimValues) -> InstallFramework:

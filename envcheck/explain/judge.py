@@ -366,7 +366,9 @@ def judge_log(
     by_rules = [claim for claim in machine.claims(claims) if judges_gpu or not is_unused_gpu(claim)]
     ordered = rank_claims((*weigh_what_failed_last(standing, ending), *by_rules))
     root = find_root(ordered)
-    if root is None or root.strength <= Strength.AFTERMATH:  # it points to what stands above it
+    is_name = root is not None and root.id == "dependency-conflict"
+    lowest = Strength.UNUSED_GPU if is_name else Strength.AFTERMATH
+    if root is None or root.strength <= lowest:  # it points to what stands above it
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
     unused: tuple[Claim, ...] = ()
@@ -453,7 +455,8 @@ def _is_known_line(log: Log, number: int) -> bool:
     return any(
         number in (event.line, event.last_line) and event.signature not in _ANY_FAILURE
         for event in (*log.events, *log.harmless_events)
-        if known[event.signature].role != "context"
+        for row in (known[event.signature],)
+        if row.finding or row.role not in ("context", "symptom")
     )
 
 

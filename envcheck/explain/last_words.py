@@ -15,7 +15,7 @@ from envcheck.explain.reasons_cuda import library_claims
 from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.explain.statements import Raised, Stated
 from envcheck.explain.text import is_exception
-from envcheck.model import canonical_name, replace
+from envcheck.model import canonical_name, dataclass, replace
 from envcheck.model.versions import within
 from envcheck.rules.catalogue import catalogue
 
@@ -37,6 +37,45 @@ _OF_PART = {
 }
 
 
+@dataclass
+class _Sentence:
+    """What a kind of sentence says: the cause, in words that its value fills."""
+
+    finding: str
+    message: str
+    fault: str = ""  # of a program-error
+    capture: str = ""  # names its value
+    rivals: tuple[str, ...] = ()
+
+
+_PROGRAM = "program-error"
+_SENTENCES = {
+    "arguments": _Sentence(
+        _PROGRAM, "The program does not take the arguments that it is given.", "arguments"
+    ),
+    "daemon": _Sentence(
+        _PROGRAM, "The {0} daemon does not run, or this user does not reach it.", "daemon"
+    ),
+    "lock": _Sentence(
+        "dependency-conflict",
+        "The lock file of {0} is older than the project's file.",
+        capture="locker",
+    ),
+    "no-gpu": _Sentence(
+        "driver-missing",
+        "The program finds no GPU that it can use.",
+        rivals=("gpu-absent", "visible-devices-hidden", "framework-cpu-build"),
+    ),
+    "pattern": _Sentence(
+        _PROGRAM,
+        "The shell took the brackets of {0} for a pattern: quote it.",
+        "quoting",
+        "quoted",
+    ),
+    "refused": _Sentence(_PROGRAM, "A service refuses what the program asks for.", "access"),
+}
+
+
 def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
     """Say which cause the sentence names."""
 
@@ -44,7 +83,6 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         number = stated.number
         return Event(signature, captures, stated.text[:500], file, number, number)
 
-    strength = Strength.FAILED_PART
     if stated.kind == "library":
         missing = event(("library", stated.what), signature="cannot-open-shared-object")
         yield from library_claims(Log((missing,), log.matrix, log.facts))
@@ -52,24 +90,24 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         yield build_damage_claim(stated.what, event)
     elif stated.kind == "needs":
         yield from _judge_requirement(stated, log, event)
-    elif stated.kind == "fault":
-        message = catalogue()[stated.what].headline
-        captures = (("compiler", stated.found),) if stated.found else ()
-        if captures:
-            message = f"The compiler {stated.found}, which the build names, is not installed."
-        yield Claim(stated.what, strength, message, (event(*captures),))
-    elif stated.kind == "code":
-        finding = load_driver_errors().get(stated.what)
-        if finding:
-            message = f"A call of CUDA ended with error {stated.what}."
-            yield Claim(finding, strength, message, (event(("code", stated.what)),))
-    elif stated.kind == "pattern":
-        message = f"The shell took the brackets of {stated.what} for a pattern: quote it."
-        quoted = event(("fault", "quoting"), ("quoted", stated.what))
-        yield Claim("program-error", strength, message, (quoted,))
     else:
-        message = "A service refuses what the program asks for."
-        yield Claim("program-error", strength, message, (event(("fault", "access")),))
+        row = _SENTENCES.get(stated.kind) or _read_fault(stated)
+        captures = (("fault", row.fault), (row.capture, stated.found or stated.what))
+        named = event(*(pair for pair in captures if all(pair)))
+        message = row.message.format(stated.found or stated.what)
+        if row.finding:
+            yield Claim(row.finding, Strength.FAILED_PART, message, (named,), rivals=row.rivals)
+
+
+def _read_fault(stated: Stated) -> _Sentence:
+    """Read a fault that is named by its finding, or by the number of an error of CUDA."""
+    if stated.kind == "code":
+        finding = load_driver_errors().get(stated.what, "")
+        return _Sentence(finding, "A call of CUDA ended with error {0}.", capture="code")
+    if stated.found:
+        message = "The compiler {0}, which the build names, is not installed."
+        return _Sentence(stated.what, message, capture="compiler")
+    return _Sentence(stated.what, catalogue()[stated.what].headline)
 
 
 def build_damage_claim(path: str, event: Callable[..., Event]) -> Claim:
@@ -89,6 +127,8 @@ def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) ->
         return
     there = f", and {stated.found} is there" if stated.found else ""
     message = f"{stated.what} {stated.releases} is required{there}."
+    if not stated.releases:
+        message = f"{stated.what} is required and not installed."
     message = message[0].upper() + message[1:] if stated.what in _OF_PART else message
     if stated.what in _OF_PART:
         finding, capture = _OF_PART[stated.what]
@@ -99,7 +139,7 @@ def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) ->
     if is_known_distribution(name, log.matrix):
         needed = event(("needed", f"{stated.what}{stated.releases}"))
         yield Claim("dependency-conflict", Strength.FAILED_PART, message, (needed,))
-    elif stated.found and is_exception(stated.text):
+    elif is_exception(stated.text) and (stated.found or not stated.releases):
         yield Claim("dependency-conflict", Strength.FAILED_PART, message, (event(),))
 
 
@@ -160,6 +200,10 @@ _OF_ENVIRONMENT = (
     r"(?i)\.(?:so|dll|dylib)\b|\b(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
     r"|cl\.exe|/dev/|No space left|shared memory|CUDA_HOME"
 )
+_ASKED_NAME = (
+    r"(?:cannot import name '(?P<name>\w+)' from|module) '(?P<module>[\w.]+)'"
+    r"(?: has no attribute '(?P<attribute>\w+)')?"
+)
 _OTHER_RELEASE = (
     r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
     r"|missing \d+ required|is not a package|got multiple values"
@@ -182,9 +226,15 @@ _OF_MESSAGE = {
         r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
     ),
 }
+# What reads a file that a program names: an exception of any kind from there is of its content.
+_READS_FILES = (
+    r"/(?:torch/serialization|safetensors/\w+|numpy/lib/(?:_?npyio\w*|_?format\w*)|PIL/\w+"
+    r"|h5py/_hl/files|zipfile(?:/\w+)?|tarfile|gzip|json/decoder|yaml/\w+|pandas/io/\S+)\.py$"
+)
 # a Python without f-strings stops at the quote that ends one
 _F_STRING = r"\b[rR]?[fF][rR]?(?:\"[^\"]*\"|'[^']*')$"
 _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
+_REFUSES_VALUE = r"(?i)\b(?:dtypes?|shapes?|sizes?|dimensions?|expected|must be|got|out of range)\b"
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
     r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
@@ -224,6 +274,8 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     fault, subject = _read_subject(raised)
     if raised.owners[-1:] == ("",) and raised.kind in _OF_OWN_CODE:
         fault, subject = "code", "The program's own code refuses what it is given"
+    elif not fault and _refuses_value(raised):
+        fault, subject = "code", "The program gives a function a value that it does not take"
     if fault == "service" and re.search(_REFUSED, raised.message):
         fault = "access"
     if not fault or re.search(_OF_ENVIRONMENT, raised.message):
@@ -250,11 +302,19 @@ def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
     return None
 
 
+def _refuses_value(raised: Raised) -> bool:
+    """Return whether a function that the user's own code calls says which values it takes."""
+    is_own = raised.kind == "RuntimeError" and raised.owners[-1:] == ("",)
+    return is_own and re.search(_REFUSES_VALUE, raised.message) is not None
+
+
 def _read_subject(raised: Raised) -> tuple[str, str]:
     """Name what is at fault by the message, else by the kind of the exception."""
     for fault, (subject, pattern) in _OF_MESSAGE.items():
         if re.search(pattern, raised.message):
             return fault, subject
+    if raised.kind not in _OF_KIND and re.search(_READS_FILES, raised.deepest):
+        return "content", _OF_MESSAGE["content"][0]
     return _OF_KIND.get(raised.kind, ("", ""))
 
 
@@ -272,7 +332,17 @@ def _judge_releases(raised: Raised, packages: list[str], event: Event) -> Claim 
     """Judge a name or an argument that one package asks of another, and that is not there."""
     if raised.owners[-1:] == ("",) or not re.search(_OTHER_RELEASE, raised.message):
         return None
-    named = list(dict.fromkeys(packages))[-2:]
+    asked = re.search(_ASKED_NAME, raised.message)
+    provider = asked["module"].partition(".")[0] if asked else ""
+    askers = [name for name in packages if name != provider]
+    named = [*dict.fromkeys(askers), provider][-2:] if asked else [*dict.fromkeys(packages)][-2:]
     message = f"{' and '.join(named)} do not fit each other, or the code that calls them."
+    if len(named) == 1:
+        message = f"The installed {named[0]} does not fit the code that calls it."
+    elif asked:
+        name = asked["name"] or asked["attribute"]
+        message = f"{named[0]} uses {name}, which the installed {provider} does not have."
+    if len(named) > 1:
+        event = replace(event, captures=(("asker", named[0]), ("provider", named[1])))
     rivals = ("program-error",)
     return Claim("dependency-conflict", Strength.SIDE_EFFECT, message, (event,), rivals=rivals)

@@ -468,11 +468,19 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
             name = "cuda-asked-on-windows"
         yield conclude(name, *asked)
     for event in log.select("module-missing-other"):
-        if not is_framework_module(event.values["missing_module"].split(".")[0]):
+        module = event.values["missing_module"].split(".")[0]
+        if module in _OF_PROJECTS:
+            yield conclude("own-module-missing", event)
+        elif not is_framework_module(module):
             yield conclude("other-module-missing", event)
 
 
 _NOT_IMPORTED = ("module-missing-other", "import-name-missing")
+# What a project calls its own packages, whatever the index has under such a name.
+_OF_PROJECTS = (
+    "src", "utils", "util", "app", "config", "configs", "common", "core", "helpers", "lib", "model",
+    "models", "modules", "scripts", "test", "tests", "tools",
+)  # fmt: skip
 _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
 
 

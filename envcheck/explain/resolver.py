@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from envcheck.matrix.query import Matrix
 from envcheck.model import Remedy, dataclass
@@ -20,6 +21,7 @@ _OF = rf"(?: ?\({_BOUND}\)| \([\w.]+\)|{_BOUND}| \d[\w.+!]*)"  # which release i
 _WHAT = rf"(?P<what>{_NAME}) ?\(?{_RANGE}"
 _BUILD = r"(?P<release>[<>=]{0,2}\d[\w.*|]*)"
 _REQUIRES = r"(?:is not installable because it requires|would require)"
+_ONE = rf"{_NAME}{_BOUND}(?:,{_BOUND})*"
 _DEMANDS = (
     # midware 1.0 depends on numpyx<2; vllm==0.6.0 depends on torch==2.4.0; tensorflow (2.12.0)
     # depends on numpy (<2.0); all versions of needs2 depend on numpyx>=2
@@ -27,6 +29,8 @@ _DEMANDS = (
     rf"(?P<what>{_NAME}){_RANGE} \(from (?P<who>{_NAME})(?P<release>@[\w.+!]+)?\)",
     rf"(?:you require|[Tt]he user requested(?: \(constraint\))?) {_WHAT}",
     rf"you require [^,]*? and {_WHAT}",
+    # uv: tensorflow==2.18.1 depends on one of: protobuf>=3.20.3,<4.21.0 protobuf>4.21.5,<6
+    rf"(?P<who>{_NAME})(?P<release>{_OF}?) depends on one of: (?P<several>(?:{_ONE} )+)",
     # Poetry names one release alone: app depends on torch (2.4.0)
     rf"(?P<who>{_NAME})(?P<release>{_OF}?) depends on (?P<what>{_NAME}) \((?P<only>\d[\w.]*)\)",
     # conda: package pytorch-2.3.0-py3.12_0 requires pytorch-cuda >=12.1,<12.2, but none of ...;
@@ -47,7 +51,8 @@ _TOOLS = {
     "uv pip": r"\buv pip\b|\byou require\b.*we can conclude|conclude that your requirements are",
     "uv": r"we can conclude|No solution found when resolving",
 }
-_CONCLUSION = r"we can conclude that .*?(?:\.(?= )|\.?$)"  # of uv: what follows from the demands
+# of uv: what follows from the demands
+_CONCLUSION = r"we can conclude that .*?(?:\.(?= )|(?= And because )|\.?$)"
 _DRAWN = "[\u2502\u2570\u2500\u25b6\u00d7\u251c\u2514|]"  # how uv draws its tree
 _OWN = ("project", "root", "you")  # the user's own requirement
 
@@ -146,9 +151,12 @@ def read_clash(lines: Sequence[str]) -> Clash | None:
     for number, first in enumerate(found):
         for second in found[number + 1 :]:
             if first.package == second.package and _exclude_each_other(first, second):
-                others = [item for item in found if item.is_alternative(second)] or [second]
-                if all(_exclude_each_other(first, item) for item in others):
-                    return Clash(first, others[-1], tool)
+                sides = [
+                    [item for item in found if item.is_alternative(side)] or [side]
+                    for side in (first, second)
+                ]
+                if all(_exclude_each_other(one, other) for one, other in product(*sides)):
+                    return Clash(sides[0][-1], sides[1][-1], tool)
     return None
 
 
@@ -158,14 +166,17 @@ def _list_demands(text: str) -> Iterator[Demand]:
         parts = match.groupdict()
         who, release = parts.get("who") or "", (parts.get("release") or "").strip(" ()=@")
         requirer = "" if who in _OWN else f"{who} {release}".strip()
-        package = parts["what"].partition("[")[0]
-        package = package if package.startswith("__") else canonical_name(package)
-        releases = (parts.get("range") or "").replace(" and ", ",").replace(" ", "")
-        if parts.get("only"):
-            releases = f"=={parts['only']}"
+        asked = [(parts.get("what") or "", parts.get("range") or "")]
+        if parts.get("several"):
+            asked = re.findall(rf"({_NAME})({_BOUND}(?:,{_BOUND})*)", parts["several"])
+        elif parts.get("only"):
+            asked = [(parts["what"], f"=={parts['only']}")]
         elif parts.get("line"):
-            releases = f"=={parts['line']}.*"
-        yield Demand(requirer, package, releases)
+            asked = [(parts["what"], f"=={parts['line']}.*")]
+        for what, releases in asked:
+            package = what.partition("[")[0]
+            package = package if package.startswith("__") else canonical_name(package)
+            yield Demand(requirer, package, releases.replace(" and ", ",").replace(" ", ""))
 
 
 def _exclude_each_other(first: Demand, second: Demand) -> bool:

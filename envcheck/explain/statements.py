@@ -121,6 +121,24 @@ _REQUIREMENTS = (
     rf"{_NEEDS} {_ARTICLE}{_SUBJECT}(?: version)? v?(?P<ceiling>{_RELEASE}){_OR_OLDER}",
     rf"(?i:minimum (?:required |supported )?){_SUBJECT}(?: version| required)*(?: is|:)? {_FLOOR}",
 )
+# Python version 3.12.1; only versions >=3.8,<3.12 are supported
+_PYTHON = (
+    r"(?P<what>Python)(?: version)? v?(?P<there>3(?:\.\d+)+)\b.{0,100}?"
+    r"\b(?:not supported|incompatible|only|does not satisfy|not compatible)\b.{0,60}?"
+    rf"[(` ]{_RANGE}"
+)
+# requires the protobuf library but it was not found; requires `accelerate`. You can install it
+# with `pip install accelerate`
+_LACKS = (
+    r"(?: library| package| module)?,? (?:but|which) (?:it )?(?:was|is) not (?:found|installed)"
+)
+_BY_PIP = (
+    r"\b[Ii]nstall (?:it |them )?(?:with|by|via|using):? [`'\"]?(?:python\d? -m )?pip3? install"
+)
+_ABSENT = (
+    rf"{_NEEDS} (?:the )?[`'\"]?(?P<what>{_NAME})[`'\"]?{_LACKS}",
+    rf"{_BY_PIP} (?:-U |--upgrade )?[`'\"]?(?P<what>{_NAME})",
+)
 _FOUND = rf"(?i:found|have|has|got|installed|using|is)\b[^\d]{{0,40}}?v?({_RELEASE})"
 # CUDA 12.4 on a driver that only supports up to 11.4
 _BEYOND_DRIVER = r"CUDA (?P<cuda>\d+\.\d).{0,60}\bdriver\b.{0,60}\bsupports?\D{0,40}(\d+\.\d)"
@@ -137,6 +155,22 @@ _DAMAGED = (
     r"(?P<word>[^\s'\"]+[/\\](?:site|dist)-packages[/\\][^\s'\"]+):"
     r" (?:file too short|invalid ELF header|ELF load command|cannot read file data|file data)"
 )
+_LOCK_FILE = r"\b(?:(?P<tool>uv|poetry|pdm|pixi)\.lock|(?P<pipfile>Pipfile)\.lock)\b"
+_OUTDATED = (
+    r"\b(?:needs to be updated|out[ -]of[ -](?:date|sync)|changed significantly|outdated"
+    r"|not up[ -]to[ -]date|(?:does not|doesn't) match)\b"
+)
+_NO_GPU = (
+    r"(?i)^\W*[\w.]*(?:Error|Exception): (?:.{0,80}\b(?:CUDA|GPUs?) (?:is|are) (?:not available|"
+    r"unavailable)|None of the available devices\b"
+    r"|.{0,60}\bno (?:supported |available |usable |suitable |CUDA )*"
+    r"(?:GPUs?|devices?|accelerators?) (?:found|available|detected))"
+)
+_ARGUMENTS = (
+    r"^\S+: error: (?:unrecognized arguments|the following arguments are required|argument \S+: "
+    r"|ambiguous option)"
+)
+_DAEMON = r"(?i)\bcannot connect to the (?P<daemon>[\w-]+) daemon\b"
 _REFUSED = (
     r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
     r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
@@ -184,6 +218,13 @@ _CODE = (
     r"\b(?:cu[A-Z]|cuda[A-Z]|hipGet|THCudaCheck)\w*(?:\(\w*\))?.{0,80}?"
     r"\b(?:returned|error|code|status|failed)\b\D{0,12}(?P<code>\d{1,3})\b"
 )
+_SENTENCES = {  # kind -> its words; a group is the one value
+    "pattern": _PATTERN,
+    "damaged": _DAMAGED,
+    "no-gpu": _NO_GPU,
+    "arguments": _ARGUMENTS,
+    "daemon": _DAEMON,
+}
 _WARNING = r"\bWARN(?:ING)?\b"
 # of NCCL and other writers of levels that no logger frames: it states a fact, never a cause
 _INFORMS = r"^[^'\"]{0,80}?\b(?:INFO|DEBUG|TRACE) "
@@ -194,7 +235,9 @@ _LAST_LINES = 60  # at the end of a log
 class Stated:
     """A sentence that names what is wrong, with its values."""
 
-    kind: str  # "needs", "library", "damaged", "refused", "pattern", "fault", "code"
+    # "needs", "library", "damaged", "refused", "pattern", "fault", "code", "lock", "no-gpu",
+    # "arguments", "daemon"
+    kind: str
     text: str
     number: int  # of its line in the log, 1-based
     what: str = ""  # the package or part, the library, the file, the word, the finding, the number
@@ -220,10 +263,9 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
 
 
 def _read_line(text: str, number: int) -> Stated | None:
-    for kind, pattern in (("pattern", _PATTERN), ("damaged", _DAMAGED)):
-        word = re.search(pattern, text)
-        if word:
-            return Stated(kind, text, number, word["word"])
+    sentence = _read_sentence(text, number)
+    if sentence:
+        return sentence
     beyond = re.search(_BEYOND_DRIVER, text)
     if beyond:
         return Stated("needs", text, number, "cuda driver", f">={beyond['cuda']}", beyond[2])
@@ -231,13 +273,25 @@ def _read_line(text: str, number: int) -> Stated | None:
     if library:
         name = library["library"] or f"lib{library['bare'].removeprefix('nv')}.so.1"
         return Stated("library", text, number, name)
-    for pattern in _REQUIREMENTS:
+    for pattern in (*_REQUIREMENTS, _PYTHON, *_ABSENT):
         match = re.search(pattern, text)
         if match:
             return _read_requirement(match, text, number)
     if re.search(r"https?://", text) and re.search(_REFUSED, text):
         return Stated("refused", text, number)
     return _read_fault(text, number)
+
+
+def _read_sentence(text: str, number: int) -> Stated | None:
+    """Read a sentence that has at most one value."""
+    lock = re.search(_LOCK_FILE, text) if re.search(_OUTDATED, text) else None
+    if lock:
+        return Stated("lock", text, number, lock["tool"] or "pipenv")
+    for kind, pattern in _SENTENCES.items():
+        word = re.search(pattern, text)
+        if word:
+            return Stated(kind, text, number, next(iter(word.groups()), ""))
+    return None
 
 
 def _read_fault(text: str, number: int) -> Stated | None:
@@ -257,7 +311,8 @@ def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
         *head, last = parts["ceiling"].split(".")
         releases = f"<{'.'.join((*head, str(int(last) + 1)))}"  # 2.1 or less admits 2.1.3
     else:
-        releases = (parts.get("range") or f">={parts['floor']}").replace(" ", "")
+        floor = f">={parts['floor']}" if parts.get("floor") else ""
+        releases = (parts.get("range") or floor).replace(" ", "")
     there = parts.get("there") or (find_group(_FOUND, text[match.end() :]))
     name = parts["what"].lower()
     by_title = {item.title.lower(): item.name for item in identities()}

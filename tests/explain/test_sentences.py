@@ -27,6 +27,20 @@ STATED = {
         "library", "libcuda.so.1", "", "",
     ),
     "zsh: no matches found: jax[cuda12]": ("pattern", "jax[cuda12]", "", ""),
+    "uv.lock needs to be updated, but --locked was provided.": ("lock", "uv", "", ""),
+    "Pipfile.lock (a1b2) is out of date.": ("lock", "pipenv", "", ""),
+    "ValueError: Cuda is not available.": ("no-gpu", "", "", ""),
+    "RuntimeError: No supported GPUs found on this host": ("no-gpu", "", "", ""),
+    "serve.py: error: unrecognized arguments: --tp 2": ("arguments", "", "", ""),
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.": (
+        "daemon", "Docker", "", "",
+    ),
+    "RuntimeError: Cannot install on Python version 3.12.1; only versions >=3.8,<3.12 are supported.": (
+        "needs", "python", ">=3.8,<3.12", "3.12.1",
+    ),
+    "Python 3.9.2 is not supported by the project (>=3.10).": ("needs", "python", ">=3.10", "3.9.2"),
+    "ValueError: this needs `accelerate`, which is not installed": ("needs", "accelerate", "", ""),
+    "ImportError: Install it with `pip install peft`.": ("needs", "peft", "", ""),
     "Cannot access gated repo for url https://models.example/x/config.json.": ("refused", "", "", ""),
 }  # fmt: skip
 
@@ -48,11 +62,19 @@ FAULTS = {
     "multiple CuPy packages are installed": "framework-duplicate-dists",
     'The "onnx-gpu" package has been removed': "framework-package-removed",
 }
+BUILDS = {"g++-9: No such file or directory": "g++-9", "sh: 1: clang-14: not found": "clang-14"}
 CODES = {
     "cudaGetDeviceCount returned 30": "30",
     "THCudaCheck FAIL file=Module.cpp line=33 error=101 : something": "101",
     "cuInit(0) failed with error code 999": "999",
 }
+
+
+@pytest.mark.parametrize("line", BUILDS)
+def test_the_compiler_that_a_build_names_is_kept(line: str) -> None:
+    stated = read_stated([line], 1)
+    assert stated is not None
+    assert (stated.what, stated.found) == ("build-tools-missing", BUILDS[line])
 
 
 @pytest.mark.parametrize("line", FAULTS)
