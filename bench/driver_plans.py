@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.system_steps import ran, situation
 from envcheck.actions import InstallSystemPackages, RefreshPackageLists
 from envcheck.model import Gpu, Known, Remedy, Source, replace
-from envcheck.remedies.driver_install import install_driver
+from envcheck.remedies.driver_install import bring_driver
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context
 
@@ -50,7 +50,7 @@ def planned(root: Path, card: str) -> Remedy:
     kernel = newest_kernel(root)
     host = replace(bare.facts.host, kernel_release=Known(kernel, HERE))
     facts = replace(bare.facts, host=host, gpus=Known((gpu,), HERE))
-    return install_driver(Situation(Context(facts, bare.matrix)), floor)
+    return bring_driver(Situation(Context(facts, bare.matrix)), floor)
 
 
 def newest_kernel(root: Path) -> str:

@@ -583,7 +583,7 @@ class RenewMatrix(FrameworkFix):
 
 
 class PackageFix(Fix):
-    """Fixes of the packages around a framework: what it requires, and what was made for it."""
+    """Fixes of the packages around a framework: required, made for it, compiled against it."""
 
     subject = "packages"
 
@@ -614,15 +614,6 @@ class ReinstallParts(PackageFix):
 
 
 @dataclass
-class InstallDependant(PackageFix):
-    """Install the release of a package that was made for the framework that is there."""
-
-    name: str
-    framework: str  # its distribution
-    release: str  # that is installed: 2.7.1+cu118
-
-
-@dataclass
 class RestoreKeras2(PackageFix):
     """Run code for Keras 2 with the TensorFlow that is there."""
 
@@ -645,28 +636,22 @@ class InstallTogether(PackageFix):
     tool: str = ""  # that could not resolve them, and takes them: uv, uv pip, conda
 
 
-class ExtensionFix(Fix):
-    """Fixes of compiled packages that were built for another framework than the one there."""
-
-    subject = "extensions"
-
-
 @dataclass
-class RebuildExtension(ExtensionFix):
+class RebuildExtension(PackageFix):
     """Install the build of a package for the framework that is there, or build it against that."""
 
     name: str
 
 
 @dataclass
-class InstallProjectsBuild(ExtensionFix):
+class InstallProjectsBuild(PackageFix):
     """Install what the package's own project built for the framework that is there."""
 
     name: str  # "" not known
 
 
 @dataclass
-class ReplaceLabelledBuild(ExtensionFix):
+class ReplaceLabelledBuild(PackageFix):
     """Install the build of a package whose label names the framework that is there."""
 
     name: str
@@ -674,8 +659,8 @@ class ReplaceLabelledBuild(ExtensionFix):
 
 
 @dataclass
-class MatchInstalledFramework(ExtensionFix):
-    """Install the release of a package that goes with the release of its framework."""
+class MatchInstalledFramework(PackageFix):
+    """Install what a package's project built, or released, for the framework that is there."""
 
     name: str
     framework: str  # its distribution
@@ -683,7 +668,7 @@ class MatchInstalledFramework(ExtensionFix):
 
 
 @dataclass
-class MatchCudaOfPackage(ExtensionFix):
+class MatchCudaOfPackage(PackageFix):
     """Install framework and package for one CUDA."""
 
     name: str

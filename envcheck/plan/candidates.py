@@ -34,7 +34,6 @@ from envcheck.model.fixes import BoundCudnn
 from envcheck.model.versions import can_be_met, clauses, name_of, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
-from envcheck.remedies import find_install
 from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cudnn import list_cudnn_caps
@@ -649,6 +648,8 @@ def _match_source(
     name = name_of(texts[0])
     source = None
     if source_package(name):
+        from envcheck.remedies.packages import find_install  # few are sources alone
+
         source = find_install(context, texts[0], release.build_version, release.cuda)
     if source is None or documented_above(context, name, source.version):
         return None

@@ -47,7 +47,6 @@ from envcheck.plan.candidates import (
 )
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request, join_words
-from envcheck.remedies import find_obstacle
 from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
@@ -355,6 +354,8 @@ def _source_obstacle(context: Context, request: Request, text: str) -> str:
     if source_package(name_of(text)):
         candidate = next((item for item in builds if item.is_gpu), None)
     if candidate:
+        from envcheck.remedies.packages import find_obstacle  # few are sources alone
+
         return find_obstacle(context, text, candidate.row.build_version, candidate.cuda)
     return ""
 

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from envcheck.matrix.companions import SourceInstall
 from envcheck.model import Advise, Finding, Fix, FollowRow, Remedy, replace
 from envcheck.remedies.situation import Situation
-from envcheck.rules.context import Context
 
 if TYPE_CHECKING:
     from envcheck.remedies.rows import RowValues
@@ -44,8 +42,9 @@ def find_writer(kind: type[Fix]) -> Callable[[Situation, Any], Remedy | None]:
     A kind whose remedy depends on its fields alone has rows instead.
     """
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-    writer = getattr(_load(kind.subject), name, None)
-    return writer or _load("rows").write_row
+    own = getattr(_load(kind.subject), name, None)
+    writer: Callable[[Situation, Any], Remedy | None] = own or _load("rows").write_row
+    return writer
 
 
 def remedy_of(finding: Finding, fix: Fix, situation: Situation) -> Remedy | None:
@@ -90,22 +89,6 @@ def remedy_of_message(
 def _load(name: str) -> Any:
     # explaining a log needs one of them, a plan mostly none
     return import_module(f"envcheck.remedies.{name}")
-
-
-def find_install(
-    context: Context, text: str, version: str, cuda: str | None
-) -> SourceInstall | None:
-    """Choose how a package that is published as source only comes beside a torch.
-
-    Return None where it does not.
-    """
-    found: SourceInstall | None = _load("extensions").find_install(context, text, version, cuda)
-    return found
-
-
-def find_obstacle(context: Context, text: str, version: str, cuda: str | None) -> str:
-    """Say why such a package cannot come beside a torch; "" where it can."""
-    return str(_load("extensions").find_obstacle(context, text, version, cuda))
 
 
 def with_remedy(finding: Finding, situation: Situation) -> Finding:

@@ -69,6 +69,7 @@ from envcheck.remedies.situation import (
     SUSE,
     UBUNTU,
     WSL,
+    Actions,
     Situation,
     find_setting,
 )
@@ -204,7 +205,7 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
     if system and system.mok_key:
         build = BuildModules(force=True, sudo=situation.sudo, purpose="build and sign the module")
         *tools, enroll = enroll_key_of(situation, system)
-        steps: tuple[Action, ...] = (*tools, build, enroll)
+        steps: Actions = (*tools, build, enroll)
     elif situation.is_distribution_known:
         steps = ()
     else:
@@ -231,7 +232,7 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
             "Restart the host or reload its driver, then restart the container. Install nothing."
         )
     modules = ("nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
-    steps: tuple[Action, ...] = (
+    steps: Actions = (
         UnloadModules(modules, situation.sudo, "unload the old module"),
         LoadModule("nvidia", situation.sudo, "load the new one"),
     )
@@ -468,12 +469,12 @@ def _configure_lxc(*words: str, check: tuple[str, ...], undo: tuple[str, ...]) -
     )  # fmt: skip
 
 
-_DOCKER: tuple[Action, ...] = (
+_DOCKER: Actions = (
     configure_engine("docker", True, _CONFIGURED),  # noqa: FBT003 - see above
     RestartService("docker", purpose="on the host"),
     _start_container(("docker", "run", "--rm", "--gpus", "all", "IMAGE"), _START_PURPOSE, WINDOWS),
 )
-_CONTAINERS: dict[str, tuple[Action, ...]] = {
+_CONTAINERS: dict[str, Actions] = {
     "docker": _DOCKER,
     "podman": (
         configure_engine("podman", True, _CONFIGURED),  # noqa: FBT003 - see above

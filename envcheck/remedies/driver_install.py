@@ -34,7 +34,7 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
-from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Situation
+from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Actions, Situation
 from envcheck.rules.gpu_releases import newest_branch
 
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
@@ -308,9 +308,7 @@ def _install_anywhere(situation: Situation, floor: str, *, exact: bool, kind: st
 # The steps.
 
 
-def _list_steps(
-    situation: Situation, system: System, offer: Offer, floor: str
-) -> tuple[Action, ...]:
+def _list_steps(situation: Situation, system: System, offer: Offer, floor: str) -> Actions:
     """List the steps of the system's package manager, without the restart."""
     steps = list[Action]()
     if system.manager == APT:
@@ -442,7 +440,7 @@ def _prepare(situation: Situation, name: str) -> Iterator[Action]:
         )  # fmt: skip
 
 
-def install_headers(situation: Situation, system: System | None) -> tuple[Action, ...]:
+def install_headers(situation: Situation, system: System | None) -> Actions:
     """Install the headers of the running kernel, for which the module is built."""
     names = tuple(_name_headers(situation, system.headers)) if system else ()
     if system is None or not names:
@@ -515,7 +513,7 @@ def _finish(situation: Situation, name: str) -> Iterator[Action]:
     yield Show(("modinfo", "-F", "version", "nvidia"), "is built: only then restart", SYSTEM)
 
 
-def enroll_key_of(situation: Situation, system: System) -> tuple[Action, ...]:
+def enroll_key_of(situation: Situation, system: System) -> Actions:
     """Let the firmware accept the modules that are built here, with the tool that asks it to."""
     if not system.mok_key:
         return ()

@@ -9,7 +9,6 @@ import re
 
 from envcheck.actions import (
     WINGET,
-    Action,
     CreateEnvironment,
     InstallPackages,
     InstallSystemPackages,
@@ -39,7 +38,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.versions import name_of
 from envcheck.remedies.rows import remedy_table
-from envcheck.remedies.situation import PLAIN_FILE, PROGRAM_SHELL, Situation, find_setting
+from envcheck.remedies.situation import PLAIN_FILE, PROGRAM_SHELL, Actions, Situation, find_setting
 from envcheck.remedies.system import system_packages
 
 _NAMED = 3  # requirements in a sentence
@@ -149,9 +148,7 @@ def use_other_python(situation: Situation, fix: UseOtherPython) -> Remedy:
     return Remedy(summary, (*check, *new, *install), alternatives)
 
 
-def _install_into_new(
-    situation: Situation, new: tuple[Action, ...], requirement: str
-) -> tuple[Action, ...]:
+def _install_into_new(situation: Situation, new: Actions, requirement: str) -> Actions:
     environment = new[0] if new else None
     if not isinstance(environment, CreateEnvironment) or not environment.folder:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.actions import Action, RunCommand, RunEnvcheck
+from envcheck.actions import RunCommand, RunEnvcheck
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
@@ -20,6 +20,7 @@ from envcheck.model.fixes import (
 from envcheck.model.versions import name_of
 from envcheck.remedies.situation import (
     JETSON,
+    Actions,
     Situation,
     find_last_gpu_release,
     install_conda_packages,
@@ -199,10 +200,10 @@ def _install_condas_build(situation: Situation, name: str) -> Remedy:
     return Remedy(summary, install, tuple(alternatives))
 
 
-def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> tuple[Action, ...]:
+def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> Actions:
     """Install the CUDA build that a log names, else the one that fits."""
     build = situation.build(name)
-    steps: tuple[Action, ...] = ()
+    steps: Actions = ()
     release = build.version if build else ""
     if cuda and release:
         steps = situation.install_gpu_build(name, release=release, cuda=cuda)

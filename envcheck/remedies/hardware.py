@@ -7,7 +7,6 @@ import re
 from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import (
-    Action,
     RunCommand,
     RunEnvcheck,
     Show,
@@ -38,7 +37,7 @@ from envcheck.model.fixes import (
 from envcheck.remedies import write_fix
 from envcheck.remedies.driver import VISIBLE, start_container_with_gpus
 from envcheck.remedies.driver_install import build_reboot
-from envcheck.remedies.situation import PROGRAM_SHELL, Situation
+from envcheck.remedies.situation import PROGRAM_SHELL, Actions, Situation
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import (
@@ -242,9 +241,7 @@ def _build_from_source(situation: Situation, framework: str, capability: str) ->
     )
 
 
-def _install_release(
-    situation: Situation, row: FrameworkRelease, capability: str
-) -> tuple[Action, ...]:
+def _install_release(situation: Situation, row: FrameworkRelease, capability: str) -> Actions:
     if identity(row.framework).index:
         return situation.install_gpu_build(row.framework, capability=capability)
     return situation.install(gpu_requirement(situation.context, row))
@@ -321,9 +318,7 @@ def _read_recommendation(text: str) -> str:
     return next(found, "as-stated")
 
 
-def _build_xid_steps(
-    situation: Situation, action: str, follow_up: str, pci: str
-) -> tuple[Action, ...]:
+def _build_xid_steps(situation: Situation, action: str, follow_up: str, pci: str) -> Actions:
     if action in ("restart-machine", "restart-virtual-machine"):
         return (build_reboot(situation),)
     step = _XID_STEPS.get(action, "log")

@@ -45,12 +45,13 @@ from envcheck.remedies.frameworks import install_build_of_log
 from envcheck.remedies.situation import (
     DEBIAN,
     PLAIN_FILE,
+    PROGRAM_SHELL,
     UBUNTU,
     Situation,
     install_conda_packages,
 )
 from envcheck.remedies.system import CudnnPackage, install_anywhere, system_packages
-from envcheck.remedies.toolkit import PROGRAM_SHELL, activate_conda_libraries, list_matching_builds
+from envcheck.remedies.toolkit import activate_conda_libraries, list_matching_builds
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.gpu_releases import gpu_rows
 

@@ -45,7 +45,7 @@ from envcheck.model import (
     field,
     list_fields,
 )
-from envcheck.remedies.situation import Situation
+from envcheck.remedies.situation import Actions, Situation
 from envcheck.remedies.system import install_anywhere
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
@@ -276,9 +276,7 @@ class _Filler:
     def __init__(self, values: RowValues, situation: Situation) -> None:
         self._values, self._situation = values, situation
 
-    def actions(
-        self, rows: Iterable[Mapping[str, Any]]
-    ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    def actions(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Actions, tuple[Alternative, ...]]:
         """Make the actions; a package manager's come with those of other distributions."""
         actions_found: list[Action] = []
         elsewhere: list[Alternative] = []

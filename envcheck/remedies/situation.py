@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import TypeAlias
 
 from envcheck.actions import (
     Action,
@@ -43,6 +44,7 @@ from envcheck.rules.gpu_releases import (
 )
 from envcheck.rules.targets import JudgedFramework, judged_builds, judged_frameworks
 
+Actions: TypeAlias = tuple[Action, ...]  # one after the other
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
 WSL, WINDOWS, MACOS, JETSON = "wsl", "windows", "macos", "jetson"
 CONTAINER, OTHER = "container", "other"
@@ -195,7 +197,7 @@ class Situation:
 
     def install(
         self, *requirements: str, index: str = "", force: bool = False, upgrade: bool = False
-    ) -> tuple[Action, ...]:
+    ) -> Actions:
         """Install requirements; () where one is not plain.
 
         Raises ValueError for a package index other than PyTorch's own.
@@ -207,9 +209,7 @@ class Situation:
         options = (("--force-reinstall",) if force else ()) + (("--upgrade",) if upgrade else ())
         return (InstallPackages(requirements, self.python, index=index, options=options),)
 
-    def reinstall(
-        self, *pins: str, modules: str = "", without_record: bool = False
-    ) -> tuple[Action, ...]:
+    def reinstall(self, *pins: str, modules: str = "", without_record: bool = False) -> Actions:
         """Install releases such as torch==2.2.2+cpu again, each from the index of its label.
 
         Return () where one is not plain.
@@ -239,7 +239,7 @@ class Situation:
             for index, listed in by_index.items()
         )
 
-    def fit(self, actions: Iterable[Action]) -> tuple[Action, ...]:
+    def fit(self, actions: Iterable[Action]) -> Actions:
         """Write pip's actions for the environment, or for a new one where it takes no packages."""
         if self.refuses_packages:
             return tuple(map(self._name_mirror, self._fit_to_new(actions)))
@@ -293,14 +293,14 @@ class Situation:
             elif not (is_own and isinstance(action, UninstallPackages)):
                 yield action
 
-    def uninstall(self, *names: str) -> tuple[Action, ...]:
+    def uninstall(self, *names: str) -> Actions:
         """Remove distributions from the environment."""
         plain_names = tuple(name for name in names if re.fullmatch(_NAME, name))
         if plain_names:
             return (UninstallPackages(plain_names, self.python),)
         return ()
 
-    def new_environment(self, python: str) -> tuple[Action, ...]:
+    def new_environment(self, python: str) -> Actions:
         """Create an environment with another Python minor such as 3.12; () where it is no minor."""
         if not re.fullmatch(r"\d+\.\d+", python):
             return ()
@@ -315,7 +315,7 @@ class Situation:
             )
         return (CreateEnvironment(f".venv-{python}", python=python),)
 
-    def add_loader_folders(self, folders: Iterable[str]) -> tuple[Action, ...]:
+    def add_loader_folders(self, folders: Iterable[str]) -> Actions:
         """Put folders on the loader's path whenever the environment is activated."""
         plain_folders = [
             folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)
@@ -328,7 +328,7 @@ class Situation:
             return ()  # nothing activates it
         return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
-    def leave_out(self, variable: str, *folders: str) -> tuple[Action, ...]:
+    def leave_out(self, variable: str, *folders: str) -> Actions:
         """Take folders off a variable that was read.
 
         Return () where it names none of them, or what cannot be typed.
@@ -343,7 +343,7 @@ class Situation:
             return ()
         return (set_entries(variable, remaining, separator), *map(find_setting, folders[:1]))
 
-    def activate(self) -> tuple[Action, ...]:
+    def activate(self) -> Actions:
         """Activate the environment."""
         if self.prefix:
             return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),)
@@ -361,7 +361,7 @@ class Situation:
         cuda: str = "",
         capability: str = "",
         newest: bool = False,
-    ) -> tuple[Action, ...]:
+    ) -> Actions:
         """Install a framework's CUDA build by pip's own command.
 
         Return () where none is known for this machine.
@@ -405,7 +405,7 @@ class Situation:
         facts = (driver.release, driver.cuda_driver_version, self.facts.gpus)
         return any(fact.value for fact in facts) or not self.from_log or self.os == "windows"
 
-    def plan_command(self, framework: str, requirement: str = "") -> tuple[Action, ...]:
+    def plan_command(self, framework: str, requirement: str = "") -> Actions:
         """Name the command that plans for this machine.
 
         Return () for a log that leaves open what the plan depends on.

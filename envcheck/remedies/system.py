@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from envcheck.actions import (
     WINGET,
-    Action,
     ActivateEnvironment,
     CreateEnvironment,
     InstallSystemPackages,
@@ -27,6 +26,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.remedies.situation import (
+    Actions,
     Situation,
     install_conda_packages,
 )
@@ -175,7 +175,7 @@ def install_packages(
     )
 
 
-def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
+def install(situation: Situation, what: str, purpose: str, **values: str) -> Actions:
     """Install something with the package manager of this distribution.
 
     Return () where it has none of it.
@@ -187,7 +187,7 @@ def install(situation: Situation, what: str, purpose: str, **values: str) -> tup
 
 def install_anywhere(
     situation: Situation, what: str, purpose: str, **values: str
-) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+) -> tuple[Actions, tuple[Alternative, ...]]:
     """Install something on a Linux whose distribution may not be known.
 
     Debian's way, and the others' instead.
@@ -205,9 +205,7 @@ def install_anywhere(
     )
 
 
-def _install(
-    situation: Situation, family: str, what: str, purpose: str, **values: str
-) -> tuple[Action, ...]:
+def _install(situation: Situation, family: str, what: str, purpose: str, **values: str) -> Actions:
     names = list_package_names(family, what, **values)
     if not names:
         return ()
@@ -245,7 +243,7 @@ def _find_check_command(family: str, what: str, values: dict[str, str]) -> tuple
     return ()
 
 
-def install_windows_toolkit(version: str) -> tuple[Action, ...]:
+def install_windows_toolkit(version: str) -> Actions:
     """Install a CUDA Toolkit with winget; () where its manifests begin with a later one."""
     if numbers(version) < numbers(system_packages().winget.first_cuda):
         return ()
@@ -314,9 +312,7 @@ def _install_compiler_anywhere(situation: Situation, major: int) -> Remedy:
     )
 
 
-def _choose_compiler(
-    situation: Situation, lowest: int, highest: int
-) -> tuple[int, str, tuple[Action, ...]]:
+def _choose_compiler(situation: Situation, lowest: int, highest: int) -> tuple[int, str, Actions]:
     """Choose the newest GCC within bounds that the distribution has beside its own.
 
     The highest where none is known.
@@ -338,7 +334,7 @@ def _choose_compiler(
 
 def _install_compiler_major(
     situation: Situation, family: str, major: str, *, is_known: bool = False
-) -> tuple[str, tuple[Action, ...]]:
+) -> tuple[str, Actions]:
     """Return the path of a family's g++ of one major, and what installs it."""
     path = system_packages().compilers.path[family].format(major=major)
     purpose = f"GCC {major}, next to the present one" + (

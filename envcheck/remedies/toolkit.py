@@ -51,6 +51,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.remedies.situation import (
     PROGRAM_SHELL,
+    Actions,
     Situation,
     find_setting,
     install_conda_packages,
@@ -105,7 +106,7 @@ def _install_conda_libraries(situation: Situation, version: str, summary: str) -
     )
 
 
-def activate_conda_libraries(situation: Situation) -> tuple[Action, ...]:
+def activate_conda_libraries(situation: Situation) -> Actions:
     """Make the loader look in the lib folder of the conda environment."""
     if situation.prefix:
         return situation.add_loader_folders((f"{situation.prefix}/lib",))
@@ -175,14 +176,14 @@ def _list_releases_by_cuda(
 
 def install_build_toolkit(
     situation: Situation, cuda: str
-) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+) -> tuple[Actions, tuple[Alternative, ...]]:
     """Install a whole toolkit and point the build at it."""
     return _bring_toolkit(situation, complete_version(situation, cuda), compiles=True)
 
 
 def _bring_toolkit(
     situation: Situation, version: str, *, compiles: bool
-) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+) -> tuple[Actions, tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
         check = Show(
@@ -201,7 +202,7 @@ def _bring_toolkit(
 
 def _install_from_repository(
     situation: Situation, version: str, *, compiles: bool
-) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+) -> tuple[Actions, tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it."""
     summary = "cuda-toolkit" if compiles else "cuda-libraries"
     purpose = _REPOSITORY if compiles else f"CUDA {version} libraries, {_REPOSITORY}"
@@ -209,7 +210,7 @@ def _install_from_repository(
     return (*steps, point_at_toolkit(f"/usr/local/cuda-{version}", compiles=compiles)), elsewhere
 
 
-def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
+def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> Actions:
     """Install a CUDA line into a conda environment, from a channel that has it."""
     if compiles:
         nvcc = system_packages().conda_nvcc
@@ -346,7 +347,7 @@ def name_libdevice(_: Situation, fix: NameLibdevice) -> Remedy:
     return Remedy("Set XLA_FLAGS to that folder in the environment's activation script.", steps)
 
 
-def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
+def _link_libdevice(root: str, path: str) -> Actions:
     """Link a libdevice, such as conda's, to where XLA looks in its toolkit."""
     folder = f"{root}/nvvm/libdevice"
     if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):

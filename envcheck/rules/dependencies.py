@@ -30,7 +30,6 @@ from envcheck.model import (
     major_minor,
 )
 from envcheck.model.fixes import (
-    InstallDependant,
     InstallRequirements,
     LeaveOutFolders,
     MatchInstalledFramework,
@@ -483,10 +482,9 @@ def _build_cure(context: Context, item: Violation, distribution: Distribution) -
     if _within_framework(context, item):
         owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.public}"
         return ReinstallParts(owner_pin)
-    if _subject_of(context, item) == BUILD:
+    # the framework stays, its dependant moves
+    if _subject_of(context, item) == BUILD or context.matrix.framework_of(item.name):
         return MatchInstalledFramework(item.owner.name, item.name, distribution.version)
-    if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
-        return InstallDependant(item.owner.name, item.name, distribution.version)
     if context.matrix.framework_of(item.owner.name) and item.owner.installer != "conda":
         unmet = [
             other

@@ -57,6 +57,7 @@ def _machine(
         for name, version in (*owned, *pairs)
     )
     named = {"kind": "venv", "prefix": "/env", "version": "3.11.7", "pip_version": "24.0", **python}
+    stated: dict[str, Any] = {name: fact(value) for name, value in named.items()}
     parts: dict[str, Any] = {
         "host": replace(HOST, **{name: fact(value) for name, value in host.items()}),
         "driver": driver(release, "12.4") if release else driver(**NO_DRIVER),
@@ -64,7 +65,7 @@ def _machine(
         "python": PythonFacts(
             distributions=known(tuple(distributions)),
             frameworks=known(builds) if builds else NONE,
-            **{name: fact(value) for name, value in named.items()},
+            **stated,
         ),
         **facts,
     }
@@ -80,12 +81,16 @@ def _linux(name: str, version: str, like: str = "", **more: Any) -> dict[str, An
     }
 
 
-def _log(floor: str = "", toolkits: ToolkitFacts | None = None, **described: Any) -> Situation:
+def _log(
+    floor: str = "", toolkits: ToolkitFacts | None = None, installer: str = "", **described: Any
+) -> Situation:
     facts = planned_facts(None, Description(**described), matrix(), expects_gpu=False)
     if toolkits:
         facts = replace(facts, toolkits=toolkits)
     options = ("--python", "3.11", "--driver", "525.60.13", "--gpu", "8.6") if floor else ()
-    return Situation(Context(facts, matrix()), options, from_log=True, floor=floor)
+    return Situation(
+        Context(facts, matrix()), options, from_log=True, floor=floor, installer=installer
+    )
 
 
 def places() -> dict[str, Situation]:
@@ -153,6 +158,7 @@ def places() -> dict[str, Situation]:
         "log toolkit": _log(
             platform="linux_x86_64", python="3.11", toolkits=ToolkitFacts(installs=known((toolkit("12.4"),)))
         ),
+        "log poetry": _log(platform="linux_x86_64", installer="poetry"),
         "log windows": _log(platform="win_amd64"),
         "log unread": Situation(Context(Facts(host=replace(HOST, os=UNREAD, distribution_id=UNREAD)), matrix()), from_log=True),
     }  # fmt: skip

@@ -59,10 +59,14 @@ def test_an_extension_of_another_cuda_does_not_load_on_the_cpu_either() -> None:
 @pytest.mark.parametrize(
     ("name", "release", "requirements"),
     [
-        ("xformers", "2.9.0", ("xformers==0.0.33.post1",)),  # 0.0.33 was built for CUDA 13
+        (
+            "xformers",
+            "2.9.0",
+            ("torch==2.9.0", "xformers==0.0.33.post1"),
+        ),  # 0.0.33 was built for CUDA 13
         # any torch from 2.10 on, but CUDA 12
         ("xformers", "2.15.0", ("torch==2.10.0", "xformers==0.0.35")),
-        ("torch-tensorrt", "2.14.0", ("torch-tensorrt==2.14.0",)),
+        ("torch-tensorrt", "2.14.0", ("torch==2.14.0", "torch-tensorrt==2.14.0")),
     ],
 )
 def test_the_remedy_names_releases_that_go_together(
@@ -71,7 +75,7 @@ def test_the_remedy_names_releases_that_go_together(
     needed = extension("libtorch.so", "libcudart.so.11.0", name=name, path=f"/env/{name}/_C.so")
     (finding,) = findings(machine(torch(release), extensions=needed), ID)
     assert finding.fix is not None
-    assert argv(finding.fix.actions[0])[-len(requirements) :] == requirements
+    assert argv(finding.fix.actions[-1])[-len(requirements) :] == requirements
 
 
 def test_an_extension_of_another_python() -> None:
