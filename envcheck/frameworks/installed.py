@@ -34,7 +34,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
-from envcheck.model.versions import cuda_of_digits, major, major_minor
+from envcheck.model.versions import cuda_of_digits, find_requirement, major, major_minor
 
 # what requires it loads the libraries of NVIDIA's wheels
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")
@@ -364,6 +364,19 @@ class Inspection:
             if each.installer == "conda" and each.build:
                 return each.build, Source("file", each.location, f"{each.label} {each.build}")
         return "", Source("file", self.installed.prefix)
+
+
+def cudnn_required(requires: Sequence[str], *operators: str) -> Tuple[str, str]:
+    """Return the cuDNN that a requirement bounds by an operator, with the line that says it.
+
+    Sample: 'nvidia-cudnn-cu13<10.0,>=9.12.0.46; extra == "with-cuda"' with ">=" -> 9.12.0.46
+    """
+    for need in filter(None, map(find_requirement, requires)):
+        bounds = need.clauses if need.name.startswith("nvidia-cudnn-cu") else ()
+        for clause in bounds:
+            if clause.operator in operators:
+                return clause.version, need.text
+    return "", ""
 
 
 def parse_conda_build(build: str) -> Dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from envcheck.frameworks.base import Framework, Need, RowDraft
 from envcheck.frameworks.installed import (
     Inspection,
     cpu_build,
     cuda_build,
+    cudnn_required,
     lookups,
     make_build,
     opened_names,
@@ -72,7 +73,7 @@ class Jax(Framework):
         self, inspection: Inspection, plugin: Distribution, major: str
     ) -> FrameworkBuild:
         source = Source("file", plugin.location, plugin.label)
-        cudnn = least_cudnn(plugin.requires)
+        cudnn, _ = cudnn_required(plugin.requires, ">=")
         runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
         folder = f"{(*runtimes, plugin)[0].location}/jax_plugins/xla_cuda{major}"
         script = inspection.host.read_text(f"{folder}/__init__.py").value or ""
@@ -220,19 +221,6 @@ def parse_local_version(version: str) -> Tuple[Optional[str], str]:
     if match is None:
         return None, ""
     return cuda_of_digits(match.group(1)), ".".join(match.group(2) or "")
-
-
-def least_cudnn(requires: Sequence[str]) -> str:
-    """Return the lower bound on cuDNN of a plugin's extra, empty without one.
-
-    Sample: 'nvidia-cudnn-cu13<10.0,>=9.12.0.46; sys_platform == "linux" and extra == "with-cuda"'
-    -> 9.12.0.46
-    """
-    for line in requires:
-        match = re.match(r"nvidia-cudnn-cu\d+[^;]*>=\s*([\d.]+)", line)
-        if match:
-            return match.group(1)
-    return ""
 
 
 FRAMEWORK = Jax

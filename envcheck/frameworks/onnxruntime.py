@@ -13,6 +13,7 @@ from envcheck.frameworks.installed import (
     Inspection,
     cpu_build,
     cuda_build,
+    cudnn_required,
     damaged_build,
     linked_version,
     literals,
@@ -29,7 +30,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
-from envcheck.model.versions import major_minor
+from envcheck.model.versions import major, major_minor
 
 # from 1.21 on; on Windows the second, too
 _INFO = ("capi/build_and_package_info.py", "capi/version_info.py")
@@ -186,15 +187,9 @@ def _cudnn_version(
 
 
 def _cudnn_asked(distribution: Distribution) -> Tuple[str, str]:
-    """Return the cuDNN major that the extra asks for, with the line that says it.
-
-    The line is such as `nvidia-cudnn-cu12~=9.0; extra == "cudnn"`.
-    """
-    for line in distribution.requires:
-        match = re.match(r"nvidia-cudnn-cu\d+\s*\(?(?:~=|>=|==)\s*(\d+)", line)
-        if match:
-            return match.group(1), line
-    return "", ""
+    """Return the cuDNN major that the extra asks for, with the line that says it."""
+    version, line = cudnn_required(distribution.requires, "~=", ">=", "==")
+    return major(version), line
 
 
 def _add_extras(row: RowDraft) -> None:

@@ -10,6 +10,7 @@ from envcheck.frameworks.installed import (
     Inspection,
     cpu_build,
     cuda_build,
+    cudnn_required,
     damaged_build,
     linked_version,
     literals,
@@ -97,10 +98,9 @@ class Torch(Framework):
         self, inspection: Inspection, distribution: Distribution, linked: Fact[str]
     ) -> Fact[str]:
         """Take the wheel's own pin, else conda's build string, else the soname it links."""
-        for line in distribution.requires:
-            match = re.match(r"nvidia-cudnn-cu\d+\s*\(?==\s*([\d.]+)", line)
-            if match:
-                return from_file(match.group(1), distribution.location, line)
+        pinned, line = cudnn_required(distribution.requires, "==")
+        if pinned:
+            return from_file(pinned, distribution.location, line)
         build, source = inspection.conda_build(self.conda_packages)
         stated = parse_conda_build(build).get("cudnn")
         return Known(stated, source) if stated else linked

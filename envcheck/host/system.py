@@ -7,10 +7,10 @@ import os
 import re
 import signal
 import sys
-from typing import Any, Collection, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Collection, Iterator, List, Optional, Set, Tuple
 
 from envcheck.model import ProcessInfo, ProcessScan
-from envcheck.model.text import find_group
+from envcheck.model.text import find_group, parse_fields
 
 # winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE,
 # PF_SSE3_INSTRUCTIONS_AVAILABLE ...
@@ -223,12 +223,12 @@ def _find_devices_of_threads(folder: str) -> Tuple[Tuple[str, ...], str]:
             thread = f"{folder}/task/{name}"
             devices = _find_devices(_list_open_files(thread) or ())
             if devices:
-                return devices, parse_status(_read_file(f"{thread}/status")).get("State", "?")[:1]
+                return devices, parse_fields(_read_file(f"{thread}/status")).get("State", "?")[:1]
     return (), ""
 
 
 def _read_process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -> List[ProcessInfo]:
-    status = parse_status(_read_file(f"{folder}/status"))
+    status = parse_fields(_read_file(f"{folder}/status"))
     if not status:
         return []
     return [
@@ -268,15 +268,6 @@ def _read_run_time(folder: str) -> Optional[int]:
         return max(0, int(float(up[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK")))
     except (IndexError, ValueError):
         return None
-
-
-def parse_status(text: str) -> Dict[str, str]:
-    r"""Parse the fields of /proc/PID/status.
-
-    Sample: "Name:\tpython3\nState:\tS (sleeping)\nPPid:\t1\nUid:\t1000\t1000\n"
-    """
-    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {name: value.strip() for name, value in pairs}
 
 
 def _parse_first_number(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Pattern, Sequence, Tuple
+from typing import Dict, List, Pattern, Sequence, Tuple
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and
 # half characters no file takes.
@@ -29,6 +29,16 @@ def find_group(pattern: str | Pattern[str], text: str, flags: int = 0) -> str:
     """Return what the first group of a pattern finds first in a text; "" where nothing is found."""
     match = re.search(pattern, text, flags)
     return (match.group(1) or "") if match else ""
+
+
+def parse_fields(text: str) -> Dict[str, str]:
+    r"""Parse lines of a name and a value, as the kernel and the driver write them.
+
+    Samples: "Name:\tpython3\nState:\tS (sleeping)\nPPid:\t1\n",
+    "Model: \t\t NVIDIA GeForce RTX 3090\nGPU UUID: \t GPU-5a1b…\n"
+    """
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
 
 
 def hide_url_secrets(text: str) -> str:

@@ -16,6 +16,7 @@ from envcheck.model import (
     collect_tried,
     from_file,
 )
+from envcheck.model.text import parse_fields
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.nvml import (
@@ -26,7 +27,6 @@ from envcheck.probes.nvml import (
     query_nvml,
     to_count,
 )
-from envcheck.probes.pci import parse_information
 
 
 def find_nvml(host: Host) -> Fact[str]:
@@ -74,7 +74,7 @@ def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
     text = host.read_text(path)
     if not isinstance(text, Known):
         return text
-    minor = parse_information(text.value).get("Device Minor", "")
+    minor = parse_fields(text.value).get("Device Minor", "")
     if not minor.isdigit():
         return Unknown("unparsable", f"{path} contains no Device Minor", (path,))
     return from_file(int(minor), path, f"Device Minor: {minor}")

@@ -8,6 +8,7 @@ from typing import Dict, Tuple
 from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
+from envcheck.model.text import parse_fields
 
 _CPUINFO = "/proc/cpuinfo"
 # One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of
@@ -62,8 +63,7 @@ def parse_cpuinfo(text: str) -> Dict[str, str]:
     CPU implementer	: 0x41
     """
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
-    pairs = re.findall(r"^([^:\n]+?)[ \t]*:[ \t]*(.*)$", first, re.MULTILINE)
-    return {name.strip().lower(): value.strip() for name, value in pairs}
+    return {name.lower(): value for name, value in parse_fields(first).items()}
 
 
 def _read_windows_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:

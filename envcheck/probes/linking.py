@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import operator
 import posixpath
 import re
 from collections import deque
+from contextlib import suppress
 from typing import (
     Any,
-    Callable,
     Deque,
     Dict,
     Iterator,
@@ -52,7 +51,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.text import find_group
-from envcheck.model.versions import public_version
+from envcheck.model.versions import find_requirement, name_of, public_version
 
 _NAMED = 3  # symbols named in a fault
 GPU = "gpu"  # the use of a GPU ends where a file does not load
@@ -359,9 +358,7 @@ class _Process:
             row.distribution for row in load_linking_data().companions
         } or self._framework.owns(each.name):
             return ()
-        requires = any(
-            re.match(rf"{self._framework.name}\b(?![-_.])", line) for line in each.requires
-        )
+        requires = self._framework.name in map(name_of, each.requires)
         known: Sequence[str] = load_cuda_data()["extensions"].get(each.name, ())
         if requires:
             folders = [folder for module in each.modules for folder in (module, f"{module}/lib")]
@@ -573,25 +570,13 @@ class _Process:
         return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
 
 
-_TESTS: Mapping[str, Callable[[Tuple[int, ...], Tuple[int, ...]], bool]] = {
-    "==": operator.eq, ">=": operator.ge, "<": operator.lt, "<=": operator.le, ">": operator.gt
-}  # fmt: skip
-
-
 def _admits(requires: Sequence[str], name: str, release: str) -> bool:
-    """Return whether requirements admit a release, as far as their plain clauses say."""
-    here = numbers(public_version(release))
-    for line in requires:
-        text, _, marker = line.partition(";")
-        if not marker and re.match(rf"{name}\b(?![-_.])", text):
-            for sign, version, rest in re.findall(r"(==|>=|<=|<|>)\s*(\d+(?:\.\d+)*)(\.\*)?", text):
-                wanted = numbers(version)
-                if rest:
-                    seen = here[: len(wanted)]
-                else:
-                    seen = here + (0,) * (len(wanted) - len(here))
-                wanted += (0,) * (len(seen) - len(wanted))
-                if not _TESTS[sign](seen, wanted):
+    """Return whether requirements admit a release, as far as they can be read here."""
+    for need in map(find_requirement, requires):
+        if need is not None and need.name == name and not need.marker:
+            # a host of a fleet has no `packaging`, which reads what is not plain
+            with suppress(ImportError, ValueError):
+                if not need.admits(public_version(release), prereleases=True):
                     return False
     return True
 

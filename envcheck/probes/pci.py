@@ -20,6 +20,7 @@ from envcheck.model import (
     from_file,
     replace,
 )
+from envcheck.model.text import parse_fields
 from envcheck.probes.nvml import make_gpu
 
 PCI_FOLDER = "/sys/bus/pci/devices"
@@ -159,7 +160,7 @@ def read_information(host: Host, address: str) -> Tuple[Fact[str], Fact[str]]:
     text = host.read_text(path, 8192)
     if not isinstance(text, Known):
         return text, text
-    lines = parse_information(text.value)
+    lines = parse_fields(text.value)
     return _make_line_fact(lines, "Model", path), _make_line_fact(lines, "GPU UUID", path)
 
 
@@ -168,16 +169,6 @@ def _make_line_fact(lines: Dict[str, str], name: str, path: str) -> Fact[str]:
     if not value or "?" in value or value == "Unknown":  # the driver has not initialized this GPU
         return Absent((f"{path}: {name}",))
     return from_file(value, path, f"{name}: {value}")
-
-
-def parse_information(text: str) -> Dict[str, str]:
-    r"""Parse the lines of an information file.
-
-    "Model: \t\t NVIDIA GeForce RTX 3090\nIRQ:   \t\t 151\nGPU UUID: \t GPU-5a1b…\nBus Location: \t
-    0000:01:00.0\n"
-    """
-    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {name.strip(): value.strip() for name, value in pairs}
 
 
 _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")

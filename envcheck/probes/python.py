@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import posixpath
 import re
 from typing import Any, Dict, Iterator, Mapping, Tuple
@@ -15,6 +14,7 @@ from envcheck.frameworks.packages import (
     load_cuda_data,
     read_installation,
 )
+from envcheck.host.documents import list_in, parse_object
 from envcheck.host.loader import FoundLibrary, Loader, parse_libstdcxx_name
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import ElfFacts, Host
@@ -249,11 +249,8 @@ def parse_kernel(text: str) -> str:
     Sample: '{"argv": ["/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
     "language": "python"}'
     """
-    try:
-        command = json.loads(text).get("argv", [])
-        return str(command[0]) if isinstance(command, list) and command else ""
-    except (ValueError, AttributeError):
-        return ""
+    command = list_in(parse_object(text), "argv")
+    return str(command[0]) if command else ""
 
 
 def _list_kernel_folders(host: Host, prefix: str) -> Iterator[str]:

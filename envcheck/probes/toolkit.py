@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
+from envcheck.host.documents import dig, parse_object
 from envcheck.host.paths import (
     get_base_name,
     get_multiarch_triple,
@@ -289,18 +289,11 @@ def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
        }
     }
     """
-    try:
-        loaded = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(loaded, dict):
-        return None
-    versions = {
-        name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)
-    }
-    valid = {
-        name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)
-    }
+    valid: Dict[str, str] = {}
+    for name, entry in parse_object(text).items():
+        version = str(dig(entry, "version"))
+        if re.search(r"^\d+(\.\d+)+$", version):
+            valid[name] = version
     return valid if "cuda" in valid else None
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.system import parse_status, read_processes
+from envcheck.host.system import read_processes
+from envcheck.model.text import parse_fields
 from tests.host.ordinary_user import as_ordinary_user
 
 pytestmark = pytest.mark.needs("posix")
@@ -105,4 +106,4 @@ def test_processes_with_unreadable_files_are_counted() -> None:
 
 
 def test_a_status_without_fields_is_empty() -> None:
-    assert parse_status("garbage") == {}
+    assert parse_fields("garbage") == {}

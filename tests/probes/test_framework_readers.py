@@ -9,12 +9,13 @@ import pytest
 from envcheck.frameworks import Framework
 from envcheck.frameworks.installed import (
     cuda_names,
+    cudnn_required,
     literals,
     opened_names,
     parse_conda_build,
     parse_library_version,
 )
-from envcheck.frameworks.jax import least_cudnn, parse_local_version
+from envcheck.frameworks.jax import parse_local_version
 from envcheck.frameworks.tensorflow import parse_build_info
 from envcheck.frameworks.torch import parse_version_file
 from envcheck.model import Absent, Source
@@ -150,8 +151,8 @@ def test_jax_versions() -> None:
     assert parse_local_version("0.1.75+cuda111") == ("11.1", "")
     assert parse_local_version("0.12.0") == (None, "")
     extra = 'nvidia-cudnn-cu13<10.0,>=9.12.0.46; sys_platform == "linux" and extra == "with-cuda"'
-    assert least_cudnn(("jax-cuda13-pjrt==0.11.2", extra)) == "9.12.0.46"
-    assert least_cudnn(("numpy>=2",)) == ""
+    assert cudnn_required(("jax-cuda13-pjrt==0.11.2", extra), ">=") == ("9.12.0.46", extra)
+    assert cudnn_required(("numpy>=2",), ">=") == ("", "")
 
 
 def test_library_names() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Gpu, Known, Unknown
+from envcheck.model.text import parse_fields
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.nvml import normalize_pci_address
-from envcheck.probes.pci import parse_information
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
@@ -109,7 +109,7 @@ def test_names_from_the_kernel_driver() -> None:
 
 
 def test_information_lines() -> None:
-    lines = parse_information(
+    lines = parse_fields(
         "Model: \t\t NVIDIA GeForce RTX 3090\nBus Location: \t 0000:01:00.0\nrubbish\n"
     )
     assert lines == {"Model": "NVIDIA GeForce RTX 3090", "Bus Location": "0000:01:00.0"}
