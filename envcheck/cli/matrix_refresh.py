@@ -27,8 +27,9 @@ from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
 from envcheck.model import COMPATIBLE, UNDETERMINED, inert, replace
 from envcheck.model.text import counted
+from envcheck.render.document import Line
 from envcheck.render.json_contracts import document_text, schema_keys
-from envcheck.render.text import styled
+from envcheck.render.text import print_lines
 from envcheck.rules.matrix_question import check_framework
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -166,28 +167,21 @@ def _render_json(
 
 def print_changes(changes: list[Change], printing: common.Printing) -> None:
     """Print each change in words."""
+    lines = []
     for change in () if printing.quiet else changes:
-        for line in format_change(change):
-            click.echo(_style_text(line, _COLORS[change.kind], printing), color=printing.color)
+        lines += [Line(text, kind=_COLORS[change.kind]) for text in format_change(change)]
         if printing.verbose:
-            click.echo(inert(f"    read from {change.artifact}"))
+            lines.append(Line(change.artifact, "    read from "))
+    print_lines(lines, color=printing.color)
 
 
 def _print_result(
     changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing
 ) -> None:
     print_changes(changes, printing)
-    for line in result.left_out:
-        click.echo(inert(f"left out: {line}"))
-    for line in result.vanished:
-        click.echo(inert(f"no longer on the index, kept: {line}"))
-    click.echo(count_changes(changes))
-
-
-def _style_text(text: str, color: str, printing: common.Printing) -> str:
-    if color and printing.color:
-        return styled(inert(text), color)
-    return inert(text)
+    lines = [Line(text, "left out: ") for text in result.left_out]
+    lines += [Line(text, "no longer on the index, kept: ") for text in result.vanished]
+    print_lines([*lines, Line(count_changes(changes))], color=printing.color)
 
 
 def count_changes(changes: list[Change]) -> str:
@@ -240,30 +234,34 @@ def _verify(
 
 
 def _print_verification(found: verifying.Verification, printing: common.Printing) -> None:
-    for line in () if printing.quiet else _render_verification(found, printing):
-        click.echo(line, color=printing.color)
+    lines = [] if printing.quiet else list(_describe_verification(found, printing))
     binaries = ""
     if found.binaries:
         binaries = f", and {found.binaries} with the binaries of their wheels"
-    click.echo(
+    text = (
         f"Compared {found.rows} rows with {found.cells} cells that were read from"
         f" artifacts{binaries}: {len(found.disagreements)} differences, {len(found.vanished)} no"
         f" longer on the index, {len(found.unread)} artifacts not read."
     )
+    lines.append(Line(text))
     if found.documented and not printing.quiet:
         counts = ", ".join(
             f"{count} of {name.replace('_', ' ')}"
             for name, count in sorted(found.documented.items())
         )
-        click.echo(
+        text = (
             f"Not verified here: {sum(found.documented.values())}"
             f" cells that rest on documents: {counts}."
         )
+        lines.append(Line(text))
+    print_lines(lines, color=printing.color)
 
 
-def _render_verification(found: verifying.Verification, printing: common.Printing) -> Iterator[str]:
+def _describe_verification(
+    found: verifying.Verification, printing: common.Printing
+) -> Iterator[Line]:
     for label in found.held if printing.verbose else ():
-        yield inert(f"compared: {label}")
+        yield Line(label, "compared: ")
     for item in found.disagreements:
         label = f"{item.distribution} {item.version} on {item.platform}"
         differs = (
@@ -271,8 +269,8 @@ def _render_verification(found: verifying.Verification, printing: common.Printin
             f" matrix and {item.artifact!r} in the artifact"
         )
         missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
-        yield _style_text(missing if item.cell == "row" else differs, "red", printing)
+        yield Line(missing if item.cell == "row" else differs, kind="red")
     for label in found.vanished:
-        yield _style_text(f"no longer on the index: {label}", "yellow", printing)
-    for line in found.unread:
-        yield _style_text(f"not read: {line}", "yellow", printing)
+        yield Line(label, "no longer on the index: ", "yellow")
+    for text in found.unread:
+        yield Line(text, "not read: ", "yellow")

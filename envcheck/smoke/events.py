@@ -113,27 +113,25 @@ def parse_events(text: str) -> ScriptEvents:
     "matmul", ' '"device": "CPU:0", "outcome": "passed", "message": "right", "seconds":
     0.1}\n{"event": "done"}\n'
     """
-    said = list(filter(None, map(_read_event, text.splitlines())))
-    results = tuple(_read_result(event) for event in said if event["event"] == "result")
-    answered = {(result.check, result.device) for result in results}
-    steps = [
-        (str(event.get("check")), str(event.get("device")))
-        for event in said
-        if event["event"] == "step"
-    ]
-    return ScriptEvents(
-        framework=next((event for event in said if event["event"] == "framework"), {}),
-        listings=tuple(_read_listing(event) for event in said if event["event"] == "devices"),
-        results=results,
-        measures=tuple(_measure(event) for event in said if event["event"] == "measure"),
-        pending=steps[-1] if steps and steps[-1] not in answered else None,
-        done=any(event["event"] == "done" for event in said),
-    )
-
-
-def _read_event(line: str) -> dict[str, Any] | None:
-    found = parse_object(line)
-    return found if isinstance(found.get("event"), str) else None
+    framework: dict[str, Any] = {}
+    listings, results, measures = list[Listing](), list[Result](), list[Measure]()
+    pending, done = None, False
+    for event in map(parse_object, text.splitlines()):
+        match event.get("event"):
+            case "framework":
+                framework = framework or event
+            case "devices":
+                listings.append(_read_listing(event))
+            case "step":
+                pending = str(event.get("check")), str(event.get("device"))
+            case "result":
+                results.append(_read_result(event))
+                pending = None
+            case "measure":
+                measures.append(_measure(event))
+            case "done":
+                done = True
+    return ScriptEvents(framework, tuple(listings), tuple(results), tuple(measures), pending, done)
 
 
 def _read_result(event: dict[str, Any]) -> Result:
