@@ -159,7 +159,7 @@ class _Trial:
         except RequestError:
             return None
         errors = (item for item in found if item.severity == ERROR and item.verdict == INCOMPATIBLE)
-        return {(item.id, item.message): item for item in errors}
+        return {item.key: item for item in errors}
 
     def _asking(self, state: _State) -> Context:
         target = replace(self._context.target, requirements=state.wanted, expect=self._context.goal)

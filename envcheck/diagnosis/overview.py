@@ -60,15 +60,7 @@ _NO_ENVIRONMENT = (
 
 def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
     """Return (label, text) for each layer, in the order the layers build on each other."""
-    rows = _list_layers(facts)
-    if facts.python.link_faults != AT_RUN:
-        return rows
-    # Of what a file builds, nothing failed: what no line and no name states is not stated.
-    return [(label, text.replace("unknown (failed)", "not stated")) for label, text in rows]
-
-
-def _list_layers(facts: Facts) -> list[tuple[str, str]]:
-    return [
+    rows = [
         ("Machine", _format_machine(facts)),
         ("GPU", _format_gpus(facts)),
         ("Driver", _format_driver(facts)),
@@ -80,18 +72,16 @@ def _list_layers(facts: Facts) -> list[tuple[str, str]]:
         *_format_imports(facts),
         *_format_kernels(facts),
     ]
+    if facts.python.link_faults != AT_RUN:
+        return rows
+    # Of what a file builds, nothing failed: what no line and no name states is not stated.
+    return [(label, text.replace("unknown (failed)", "not stated")) for label, text in rows]
 
 
 def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
     kernels = facts.python.kernels.value
-    if not kernels:
-        return []
-    return [
-        (
-            "Jupyter",
-            ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels),
-        )
-    ]
+    named = ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels or ())
+    return [("Jupyter", named)] if named else []
 
 
 def format_fact(fact: Fact[Any], absent: str = "none") -> str:

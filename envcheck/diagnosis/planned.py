@@ -93,7 +93,7 @@ def with_planned_remedies(
     if remedy is None:
         return report
     findings = tuple(
-        _with_planned_fix(item, remedy) if (item.id, item.message) in replaced else item
+        _with_planned_fix(item, remedy) if item.key in replaced else item
         for item in report.findings
     )
     return replace(report, findings=findings)
@@ -130,13 +130,11 @@ def judge_what_works(
     if judgement.errors:
         return context, newest
     report = judgement.report
-    remaining = {(item.id, item.message) for item in report.findings}
+    remaining = {item.key for item in report.findings}
     errors = (
         item
         for item in newest.findings
-        if item.severity == ERROR
-        and item.verdict == INCOMPATIBLE
-        and (item.id, item.message) not in remaining
+        if item.severity == ERROR and item.verdict == INCOMPATIBLE and item.key not in remaining
     )
     notes = tuple(
         replace(item, severity=NOTE, primary=False, caused_by=None, cure=None) for item in errors
@@ -244,10 +242,8 @@ def _list_failing_frameworks(
 
     What the rules say of the machine without any framework stays.
     """
-    excluded = {(item.id, item.message) for item in judge.machine_findings()}
-    keyed_findings = {
-        (item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE
-    }
+    excluded = {item.key for item in judge.machine_findings()}
+    keyed_findings = {item.key: item for item in report.findings if item.verdict == INCOMPATIBLE}
     remaining = frozenset(key for key in keyed_findings if key[0] in _REPLACED_FINDINGS) - excluded
     installed = [item.name for item in judged_frameworks(context)]
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
@@ -279,9 +275,7 @@ def _has_gpu_build(context: Context, framework: str) -> bool:
 
 def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
     """List what the rules say where no other framework is there."""
-    return frozenset(
-        (item.id, item.message) for item in evaluate(isolate_framework(context, framework)).findings
-    )
+    return frozenset(item.key for item in evaluate(isolate_framework(context, framework)).findings)
 
 
 def _list_requests(

@@ -183,7 +183,7 @@ def _list_findings(report: Report) -> dict[tuple[str, str], Finding]:
     real = (
         item for item in report.findings if item.severity != NOTE and item.verdict == INCOMPATIBLE
     )
-    return {(item.id, item.message): item for item in real}
+    return {item.key: item for item in real}
 
 
 def _list_errors(report: Report) -> dict[tuple[str, str], Finding]:

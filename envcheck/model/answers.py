@@ -108,6 +108,11 @@ class Finding:
     stops: str = ""
 
     @property
+    def key(self) -> Tuple[str, str]:
+        """Return what tells it from the other findings of a report."""
+        return self.id, self.message
+
+    @property
     def is_the_cause(self) -> bool:
         """Return whether it is what stops an import or a computation.
 

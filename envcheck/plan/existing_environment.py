@@ -86,7 +86,7 @@ def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFrame
 
     What is wrong with the machine itself is held against none.
     """
-    machine_errors = {(item.id, item.message) for item in judge.machine_findings()}
+    machine_errors = {item.key for item in judge.machine_findings()}
     return tuple(
         _describe_installed(context, item.main, machine_errors)
         for item in judged_frameworks(context)
@@ -138,7 +138,7 @@ def _describe_installed(
     errors = [
         item.message
         for item in findings
-        if item.severity == ERROR and (item.id, item.message) not in machine_errors
+        if item.severity == ERROR and item.key not in machine_errors
     ]
     owner = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
     name = owner.name if owner else build.distribution

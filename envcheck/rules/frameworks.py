@@ -432,20 +432,14 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
         pins = required_frameworks(row, asked)
         framework = next((name for name in pins if name in asked), "")
         peer = asked[framework].build if framework else None
-        if peer:
-            known = context.matrix.companions_of(
-                framework, peer.version, context.platform, row.distribution
-            )
-        else:
-            known = ()
-        fitting = [item.pin for item in known if supports_python(context, item)][:1]
+        fitting = fitting_package(context, row.distribution, peer) if peer else ""
         beside = peer.label if peer else "the other packages"
         required = " and ".join(name + pin for name, pin in pins.items())
         cure: Fix = Advise(
             f"Ask for releases of {wanted.distribution} and {beside} that go together."
         )
         if fitting and peer:
-            cure = InstallRequirements((*fitting, peer.pin))
+            cure = InstallRequirements((fitting, peer.pin))
         # of Keras, TensorFlow's own pin states what it goes with
         verb = "requires" if set(pins) & set(row.requires) else "goes with"
         yield incompatible(

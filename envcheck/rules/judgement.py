@@ -55,11 +55,10 @@ class Judgement:
         errors = [
             item for item in self._findings if item.severity == ERROR and not is_unstated(item)
         ]
-        if errors:
-            machine_errors = {(item.id, item.message) for item in self._judge.machine_findings}
-        else:
-            machine_errors = set()
-        return tuple(item for item in errors if (item.id, item.message) not in machine_errors)
+        if not errors:
+            return ()
+        machine_errors = {item.key for item in self._judge.machine_findings}
+        return tuple(item for item in errors if item.key not in machine_errors)
 
     @cached_property
     def errors(self) -> tuple[Finding, ...]:
