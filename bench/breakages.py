@@ -760,7 +760,7 @@ class Generator:
                     other = dice.choice(others)
                     yield Breakage(
                         held.base.name, kind, 0, f"{name} {here} is moved to {other}",
-                        (Step("install", f"{name}=={other}"),), causes=(*requirement_causes(name), "import-failed"),
+                        (Step("install", f"{name}=={other}"),), causes=(*requirement_causes(name), "numpy-abi", "import-failed"),
                         names=(name, *held.loaded_of(name)),
                     )  # fmt: skip
                     break
@@ -966,7 +966,7 @@ class Generator:
                 steps = tuple(Step("install", item) for item in (*needs, package))
                 yield Breakage(
                     held.base.name, kind, 0, f"{package} is installed beside {held.base.requirements[0]}", steps,
-                    causes=(*LINKING, *requirement_causes(name)), names=(name,), imports=(module,),
+                    causes=(*LINKING, *requirement_causes(name), "environment-variable"), names=(name,), imports=(module,),
                 )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ _INSTALLED = re.compile(
 def quote(text: str, folders: Tuple[str, ...] = ()) -> str:
     """Return what may be shown to others of a text that a program wrote.
 
-    Paths of `folders` are shown too.
+    Paths of `folders`, which facts state already, are shown too.
     """
 
     def quote_piece(found: "Match[str]") -> str:
@@ -127,9 +127,10 @@ def _quote_path(path: str, folders: Tuple[str, ...]) -> str:
     root = _PATH.match(path)
     if root is None:
         return path if _is_plain(path) else HIDDEN
+    folder = next(filter(path.startswith, folders), "")
     known = path.startswith("~/.") or (path[0] != "~" and root[1].lower() in _KNOWN_FOLDERS)
-    if known or path.startswith(folders):
-        return path if _is_plain(path) else HIDDEN
+    if known or folder:
+        return path if _is_plain(path[len(folder) :]) else HIDDEN
     end = _INSTALLED.search(path)
     if end is None:
         return path

@@ -91,7 +91,8 @@ def canonical_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-_FRAME = re.compile(r'^ *File "([^"]+)", line \d+')
+# the file of a line of a traceback
+FRAME = re.compile(r'^ *File "([^"]+)", line \d+', re.MULTILINE)
 
 
 def read_tracebacks(printed: str) -> List[Tuple[str, str]]:
@@ -105,7 +106,7 @@ def read_tracebacks(printed: str) -> List[Tuple[str, str]]:
     found: List[Tuple[str, str]] = []
     file = ""
     for line in printed.splitlines():
-        frame = _FRAME.match(line)
+        frame = FRAME.match(line)
         if frame:
             file = frame[1]
         elif file and line[:1].strip():

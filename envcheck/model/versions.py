@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Iterator, Mapping, Match, NamedTuple, Optional, Tuple
+from typing import Iterable, Iterator, Mapping, Match, NamedTuple, Optional, Set, Tuple
 
 from envcheck.model.records import dataclass, replace
 from envcheck.model.text import RequestError, canonical_name
@@ -346,6 +346,12 @@ def read_requirement(text: str) -> Requirement:
     return Requirement(
         text, canonical_name(match[1]), _split_extras(match[2]), ",".join(sorted(parts))
     )
+
+
+def name_needs(lines: Iterable[str], *, by_extra: bool = False) -> Set[str]:
+    """Name what lines of installed metadata require, plainly or by an extra."""
+    texts = (line for line in lines if ("extra" in line.partition(";")[2]) is by_extra)
+    return {need.name for need in map(find_requirement, texts) if need is not None}
 
 
 @lru_cache(maxsize=1 << 12)

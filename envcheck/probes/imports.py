@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from typing import Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from envcheck.frameworks import companions, framework_names, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
@@ -47,8 +47,8 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.text import read_tracebacks
-from envcheck.model.versions import find_requirement
+from envcheck.model.text import FRAME, read_tracebacks
+from envcheck.model.versions import name_needs
 from envcheck.probes.installed_files import hash_content
 
 _PRINTED = 12000  # characters kept of what a failed import prints; its end says why
@@ -165,11 +165,11 @@ def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
     Beside what requires one, what a person installed for one: nothing requires it, and an extra of
     it names a framework.
     """
-    plain = {name: _name_needs(item, by_extra=False) for name, item in installed.items()}
+    plain = {name: name_needs(item.requires) for name, item in installed.items()}
     leaves = set(installed).difference(*plain.values())
     on_top = {*companions(), *_list_choosing(installed.values())}
     for name in leaves:
-        if any(map(framework_of, _name_needs(installed[name], by_extra=True))):
+        if any(map(framework_of, name_needs(installed[name].requires, by_extra=True))):
             on_top.add(name)
     size = 0
     while size != len(on_top):
@@ -178,12 +178,6 @@ def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
             if needs & on_top or any(map(framework_of, needs)):
                 on_top.add(name)
     return [item for name, item in installed.items() if name in on_top and not framework_of(name)]
-
-
-def _name_needs(item: Distribution, *, by_extra: bool) -> Set[str]:
-    """Name what a distribution requires, plainly or by an extra."""
-    texts = (text for text in item.requires if ("extra" in text.partition(";")[2]) is by_extra)
-    return {need.name for need in map(find_requirement, texts) if need is not None}
 
 
 def _list_choosing(items: Collection[Distribution]) -> Iterator[str]:
@@ -322,7 +316,7 @@ _PLACE = re.compile(r"\(((?:/|[A-Z]:)[^()\n]+\.py)\)$")
 
 
 def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
-    """Yield the files that a traceback's exceptions name, and that are not as installed."""
+    """Yield the files of a traceback that are not as installed: first those that it blames."""
     chain = read_tracebacks(printed)
     named = [found[1] for found in (_PLACE.search(words) for _, words in chain) if found]
     named += [file for file, _ in chain]
@@ -334,6 +328,10 @@ def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
                 expand_path(location), inside
             ):
                 yield path
+    faults = {
+        f"{expand_path(each.location)}/{each.path}" for each in python.file_faults.value or ()
+    }
+    yield from (path for path in FRAME.findall(printed) if path in faults)
 
 
 def _is_altered(location: str, inside: str) -> bool:

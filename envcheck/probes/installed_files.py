@@ -31,17 +31,17 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.text import find_group
-from envcheck.model.versions import find_requirement
+from envcheck.model.versions import name_needs
 
 _RECORD_LIMIT = 32 << 20  # bytes; TensorFlow's has 3 million
 _KEPT = 50  # faults of one distribution
-_SOURCE_LIMIT = 1 << 20  # bytes of a module
 _COPIED = 200  # files of one distribution that changed after its installation
 _MODULE_LIMIT, _MODULES_READ = 20 << 20, 16  # of the compiled modules that are read for NumPy
 _UNTESTED = re.compile(r"(^|/)tests/")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(pyd|dll|dylib)$")
 _MARKER, _JOURNALS = ".envcheck-incomplete", ".envcheck-"  # envcheck/install/places.py names them
 _UNLOADABLE = ("missing", "empty", "not-elf", "other-python")  # an ImportError, and no signal
+_INNER = re.compile(r"[^/]+/(?!__init__\.py$).+\.py")  # a module below one of the uppermost
 _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 
@@ -112,16 +112,14 @@ def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     for entry in entries if frameworks else ():
         name = entry["name"]
         is_named = framework_of(name) or name in needed or name.startswith("nvidia-")
-        is_part = is_named or modules.intersection(entry["modules"]) or _requires_framework(entry)
+        is_part = (
+            is_named
+            or modules.intersection(entry["modules"])
+            or any(map(framework_of, name_needs(entry.get("requires", ()))))
+        )
         if is_part and name not in seen and entry["installer"] != "conda":
             seen.add(name)
             yield entry
-
-
-def _requires_framework(entry: Mapping[str, Any]) -> bool:
-    plain = (text for text in entry.get("requires", ()) if "extra" not in text.partition(";")[2])
-    needs = map(find_requirement, plain)
-    return any(need is not None and framework_of(need.name) for need in needs)
 
 
 class _Folders:
@@ -191,11 +189,11 @@ def _find_faults(
                 changed.append(posixpath.join(folder, name))
         later = set(host.list_changed(place, listing)).intersection(files)
         changed += [posixpath.join(folder, name) for name in later if name.endswith(".py")]
-    found.update(list(_find_harmless(host, location, found)))
     found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
     if len(changed) <= _COPIED:  # else the whole environment was copied or unpacked anew
         others = [path for path in dict.fromkeys((*smaller, *changed)) if path not in found]
         found.update(_find_changed(host, location, others, record.value, python))
+    found.update(list(_weigh(host, location, found)))
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
     given = (entry["name"], entry["version"])
@@ -204,87 +202,23 @@ def _find_faults(
     ]
 
 
-def _find_harmless(
-    host: Host, location: str, found: Mapping[str, str]
-) -> Iterator[Tuple[str, str]]:
-    """Tell the damage that ends no import.
+def _weigh(host: Host, location: str, found: Mapping[str, str]) -> Iterator[Tuple[str, str]]:
+    """Tell from the modules near a damaged one whether their import goes on without what it lost.
 
-    Of an emptied module from which no other takes names, or a compiled one that is optional.
+    Of the first files alone: where more are damaged, hardly an import works.
     """
+    if not found:
+        return
+    from envcheck.probes.module_sources import is_optional, list_lacking
+
     for path, kind in list(found.items())[:_KEPT]:
-        if path.endswith(".py"):
-            if kind == "empty" and not _gives_names(host, location, path):
-                yield path, "emptied"
-        elif kind in _UNLOADABLE and _is_optional(host, location, path):
-            yield path, "optional"
-
-
-def _gives_names(host: Host, location: str, path: str) -> bool:
-    """Return whether a module beside one, or in the folder above, imports names from it.
-
-    Where none does, an import of the emptied module goes on.
-    """
-    folder, name = posixpath.split(path)
-    stem = posixpath.basename(folder) if name == "__init__.py" else name[: -len(".py")]
-    taking = re.compile(rf"^\s*from\s+[\w.]*\b{re.escape(stem)}\s+import\b", re.MULTILINE)
-    if any(map(taking.search, _read_beside(host, location, folder))):
-        return True
-    return not posixpath.dirname(folder) and name == "__init__.py"  # a top-level module
-
-
-def _is_optional(host: Host, location: str, path: str) -> bool:
-    """Return whether the modules near a compiled one import it under `except ImportError` alone.
-
-    They go on without it, as those of wrapt do.
-    """
-    import ast
-
-    folder, name = posixpath.split(path)
-    stem = name.partition(".")[0] if re.search(r"\.(so|pyd)$", name) else ""
-    takes, guarded = set(), set()
-    for text in _read_beside(host, location, folder):
-        for node in ast.walk(_parse(text)) if stem and stem in text else ():
-            if _imports(node, stem):
-                takes.add(node)
-            elif isinstance(node, ast.Try) and any(map(_goes_on, node.handlers)):
-                inner = (each for item in node.body for each in ast.walk(item))
-                guarded.update(each for each in inner if _imports(each, stem))
-    return bool(takes) and takes <= guarded
-
-
-def _imports(node: Any, stem: str) -> bool:
-    """Return whether a node of a syntax tree is an import that names a module."""
-    if type(node).__name__ not in ("Import", "ImportFrom"):
-        return False
-    names = [getattr(node, "module", None) or "", *(each.name for each in node.names)]
-    return any(name.rpartition(".")[2] == stem for name in names)
-
-
-def _goes_on(handler: Any) -> bool:
-    """Return whether a handler of exceptions catches an ImportError, and raises none."""
-    import ast
-
-    is_caught = handler.type is None or "'ImportError'" in ast.dump(handler.type)
-    return is_caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
-
-
-def _parse(text: str) -> Any:
-    """Parse a module; one that this Python cannot read is empty."""
-    import ast  # takes 5 ms, and is hardly ever needed
-
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.parse("")
-
-
-def _read_beside(host: Host, location: str, folder: str) -> Iterator[str]:
-    """Yield the texts of the modules in a folder, and in the one above."""
-    for place in (folder, posixpath.dirname(folder)):
-        for each in list_names(host, posixpath.join(location, place)) if place else ():
-            if each.endswith(".py"):
-                text = host.read_text(posixpath.join(location, place, each), _SOURCE_LIMIT)
-                yield text.value or ""
+        if kind in _UNLOADABLE and re.search(r"\.(so|pyd)$", path):
+            if is_optional(host, location, path):
+                yield path, "optional"
+        elif kind in ("shortened", "edited", "empty") and _INNER.fullmatch(path):
+            is_lacking = bool(list_lacking(host, location, path))
+            if is_lacking is (kind != "empty"):
+                yield path, "lacking" if is_lacking else "emptied"
 
 
 _ASKS_NUMPY = b"module compiled against A"  # each module that asks NumPy for its ABI says so
@@ -486,30 +420,12 @@ def _find_start_code(host: Host, folders: Sequence[Mapping[str, str]]) -> Iterat
         paths = (posixpath.join(folder["path"], f"{name}.py") for folder in folders)
         texts = ((path, host.read_text(path).value) for path in paths)
         path, text = next((item for item in texts if item[1] is not None), ("", None))
-        ending = find_ending(text or "")
-        if ending:
-            yield InstallLeftover(path, "start-code", command=ending)
+        if re.search(r"exit|quit|SystemExit", text or "", re.IGNORECASE):
+            from envcheck.probes.module_sources import find_ending
 
-
-def find_ending(text: str) -> str:
-    """Return the top-level statement by which a module ends Python, "" for none.
-
-    Sample: 'import os; os._exit(3)' -> os._exit(3)
-    """
-    if not re.search(r"exit|quit|SystemExit", text, re.IGNORECASE):
-        return ""
-    import ast
-
-    for item in _parse(text).body:  # of one that it cannot read Python says so, and goes on
-        if isinstance(item, ast.Raise):
-            value: object = item.exc
-        else:
-            value = item.value if isinstance(item, ast.Expr) else None
-        called = value.func if isinstance(value, ast.Call) else value
-        name = getattr(called, "attr", getattr(called, "id", ""))
-        if name in ("SystemExit", "_exit", "exit", "quit"):
-            return " ".join(text.splitlines()[item.lineno - 1].split(";")[-1].split())
-    return ""
+            ending = find_ending(text)
+            if ending:
+                yield InstallLeftover(path, "start-code", command=ending)
 
 
 def _has_journal(host: Host, prefix: str) -> bool:

@@ -47,7 +47,9 @@ def prove_imports(
     if reason:
         return with_imports(machine, Unknown("denied", reason))
     tests = Redactor.from_environment(os.environ).redact(collect_imports(python, seconds, watch))
-    folders = ("~/", f"{python.prefix.value or '~'}/")  # the environment's own files are facts
+    # where packages lie is a fact
+    places = {python.prefix.value, *(item.location for item in python.distributions.value or ())}
+    folders = (*sorted(f"{each}/" for each in places if each), "~/")
     quoted = [replace(test, printed=quote(test.printed, folders)) for test in tests.value or ()]
     return with_imports(machine, replace(tests, value=tuple(quoted)) if quoted else tests)
 

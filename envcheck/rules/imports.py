@@ -33,7 +33,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.fixes import LeaveOutFolders, ReinstallFiles
-from envcheck.model.text import read_tracebacks
+from envcheck.model.text import FRAME, read_tracebacks
 from envcheck.model.versions import name_of
 from envcheck.rules.catalogue import catalogue, what_stops
 from envcheck.rules.context import Context, once
@@ -179,7 +179,6 @@ _UNREADABLE = re.compile(
 )
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 _NAME = re.compile(r"\b[A-Za-z_][\w.]*")
-_FRAME = re.compile(r'^ *File "([^"]+)"', re.MULTILINE)
 
 
 def _cure(context: Context, test: ImportTest) -> Fix:
@@ -246,7 +245,7 @@ def _list_suspects(context: Context, test: ImportTest) -> set[str]:
         if lost:
             suspects.add(canonical_name(lost[1].partition(".")[0]))
     # compiled code raises in a file that is not installed: h5py/h5o.pyx
-    inner = (_owner_of(context, file) for file in reversed(_FRAME.findall(test.printed)))
+    inner = (_owner_of(context, file) for file in reversed(FRAME.findall(test.printed)))
     suspects.update(item.name for item in islice(filter(None, inner), 1))
     return suspects - {test.distribution}
 
@@ -259,6 +258,9 @@ def _explains(context: Context, finding: Finding, test: ImportTest) -> bool:
     suspects = _list_suspects(context, test)
     words = map(canonical_name, re.findall(r"[\w.-]+", finding.message))
     if not suspects.isdisjoint((*words, *finding.about.names)):
+        return True
+    folders = finding.cure.folders if isinstance(finding.cure, LeaveOutFolders) else ()
+    if any(f"{folder.rstrip('/')}/" in test.printed for folder in folders):
         return True
     if finding.id == DAMAGED and died_of_damage(context, test.distribution):
         return True

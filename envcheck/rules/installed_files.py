@@ -156,6 +156,7 @@ _FAULTS = {
     "not-elf": "is no library",
     "garbled": "cannot be read as Python",
     "other-python": "is built for another Python",
+    "lacking": "lacks names that are imported from it",
     "optional": "cannot be loaded, and its package goes on without it",
 }
 _EDITED = "edited"

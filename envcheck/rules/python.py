@@ -33,6 +33,7 @@ from envcheck.model.fixes import (
     UseNewerGlibc,
 )
 from envcheck.model.releases import FrameworkRelease
+from envcheck.model.versions import name_needs
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.context import Context, cite, incompatible, rule
 from envcheck.rules.installed_files import DEATH
@@ -118,10 +119,8 @@ def interpreter_faults(context: Context) -> Iterator[Finding]:
                 " not read.",
                 (Evidence("python.interpreter_faults", fault.path),),
             )
-    # an import may go on without another distribution's module, which code of the start replaced
-    owned = {module for item in context.distributions.values() for module in item.modules}
     for name, needed in _list_imported(context).items():
-        lost = find_lost_modules(context, needed - (owned - {name}))
+        lost = find_lost_modules(context, needed)
         if lost:
             yield describe_lost_modules(context, name, lost)
             return
@@ -144,12 +143,23 @@ _GUARDED = frozenset(("_ctypes", "ctypes", "bz2", "lzma", "ssl", "zlib"))
 def _list_imported(context: Context) -> dict[str, frozenset[str]]:
     """Map what is installed and recorded, frameworks first, to the modules that it needs.
 
-    Recorded imports took something from what is needed, and no more than loaded the others.
+    Recorded imports took something from what is needed, and no more than loaded the others. One may
+    go on without a module of another distribution, unless it requires that one, too.
     """
     names = [*filter(None, map(framework_of, context.distributions)), *companions()]
-    installed = (name for name in names if framework_of(name) or name in context.distributions)
-    imported = {name: imported_modules(name) for name in installed}
-    return {name: needed | (loaded - _GUARDED) for name, (needed, loaded) in imported.items()}
+    items = context.distributions.values()
+    imported = {}
+    for name in names:
+        own = [item for item in items if name in (item.name, framework_of(item.name))]
+        required = {need for item in own for need in name_needs(item.requires)}
+        others = {each for item in items if item not in own for each in item.modules}
+        optional = others - {
+            each for item in items if item.name in required for each in item.modules
+        }
+        needed, loaded = imported_modules(name)
+        if own:
+            imported[name] = (needed - optional) | (loaded - _GUARDED - others)
+    return imported
 
 
 def describe_lost_modules(context: Context, name: str, faults: list[InterpreterFault]) -> Finding:

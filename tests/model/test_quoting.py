@@ -69,3 +69,12 @@ def test_no_sentence_of_the_catalogue_is_hidden() -> None:
     meanings += [row.meaning for row in conclusions_by_name().values()]
     sentences = [re.sub(r"\{\w+\}", "12.4", meaning) for meaning in meanings]
     assert [text for text in sentences if quote(text) != text] == []
+
+
+def test_a_folder_that_facts_state_is_quoted_whatever_its_name() -> None:
+    """By it the rules know whose file ended an import."""
+    line = 'File "/data/acme-7/x/numpy/a.py", File "/data/acme-7/y/b.py"'
+    assert (
+        quote(line, ("/data/acme-7/x/", "~/"))
+        == 'File "/data/acme-7/x/numpy/a.py", File "***/b.py"'
+    )

@@ -110,7 +110,7 @@ def test_a_python_file_that_was_cut_is_found_where_it_does_not_compile(site: Pat
     )
     (site / "numpy/whole.py").write_bytes(b"x = 1\n")
     assert faults(site) == [("numpy/whole.py", "edited")]
-    (site / "numpy/whole.py").write_bytes(b"x = 1\ny")  # as no editor leaves it
+    (site / "numpy/whole.py").write_bytes(b"x = 1\nx")  # as no editor leaves it
     assert faults(site) == [("numpy/whole.py", "shortened")]
     (site / "numpy/cut.py").write_bytes(b"def f(a,\n")
     assert faults(site) == [("numpy/cut.py", "truncated"), ("numpy/whole.py", "shortened")]
@@ -377,7 +377,11 @@ def test_a_compiled_module_states_the_numpy_that_it_was_built_for(
     ("line", "kind"),
     [
         ("from .part import X", "empty"),
-        ("from torch.nn.part import (X,", "empty"),
+        ("from torch.nn.part import (X,\n    Y)", "empty"),
+        ("if 1:\n    from ..nn.part import X", "empty"),
+        ("if TYPE_CHECKING:\n    from .part import X", "emptied"),
+        ("def f():\n    from .part import X", "emptied"),
+        ("from ..part import X", "emptied"),
         ("from torch.nn import part", "emptied"),
         ("from .partly import X", "emptied"),
     ],
@@ -389,6 +393,25 @@ def test_an_empty_module_stops_only_what_takes_names_from_it(
     texts = {"torch/__init__.py": b"x = 1\n", "torch/nn/part.py": b"X = 1\n"}
     install(site, {**texts, "torch/nn/user.py": f"{line}\n".encode()})
     (site / "torch/nn/part.py").write_text("")
+    assert faults(site) == [("torch/nn/part.py", kind)]
+
+
+@pytest.mark.parametrize(
+    ("left", "kind"),
+    [
+        ("X = 1\nY = 2\n", "edited"),
+        ("from .other import *\n", "edited"),
+        ("class X: ...\n", "lacking"),
+        ("X = Y = 1\nprint(X, sorted)", "shortened"),
+        ("X = Y = 1\nprin", "lacking"),
+    ],
+)
+def test_a_module_that_lost_what_others_import_from_it(site: Path, left: str, kind: str) -> None:
+    shutil.rmtree(site / "torch-2.13.0.dist-info")
+    whole = b"X = 1\n" if left.endswith("\n") else b"X = 1\n" * 9  # of which an end was cut off
+    texts = {"torch/__init__.py": b"x = 1\n", "torch/nn/part.py": whole}
+    install(site, {**texts, "torch/nn/user.py": b"from .part import X, Y\n"})
+    (site / "torch/nn/part.py").write_text(left)
     assert faults(site) == [("torch/nn/part.py", kind)]
 
 

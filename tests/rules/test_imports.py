@@ -328,6 +328,21 @@ def test_a_module_of_python_itself_that_is_missing_is_the_interpreter_s_fault() 
     )
 
 
+def test_a_death_in_a_folder_of_pythonpath_is_laid_to_it() -> None:
+    mixed = replace(
+        claim("env-mixed", "PYTHONPATH puts /old first."), cure=LeaveOutFolders(("/old",))
+    )
+    words = "ImportError: /old/jaxlib/x.so: undefined symbol: _PyObject_Old"
+    (found,) = weighed([mixed], tried("torch", FAILED, trace(f"{SITE}/torch/x.py", words)))
+    assert (found.id, found.severity) == ("env-mixed", ERROR)
+    other = words.replace("/old/", "/older/")
+    found_ids = [
+        item.id
+        for item in weighed([mixed], tried("torch", FAILED, trace(f"{SITE}/numpy/x.py", other)))
+    ]
+    assert found_ids == ["env-mixed", "import-failed"]
+
+
 def test_compiled_code_points_to_the_package_that_loads_it() -> None:
     """Its frames name files that are not installed: numpy/core.pyx."""
     claims = [claim("install-damaged", "numpy 2.1.0 is damaged: numpy/h.so is empty.", WARNING)]

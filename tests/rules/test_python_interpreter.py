@@ -229,17 +229,23 @@ def test_a_library_of_python_itself_that_is_not_found() -> None:
     assert "(/l/_ctypes.so needs libffi.so.7, which is not found)" in finding.message
 
 
-@pytest.mark.parametrize(("module", "count"), [("ast", 1), ("numpy", 0), ("sqlite3", 0)])
-def test_a_module_that_code_of_the_start_replaces(module: str, count: int) -> None:
-    """PyTorch needs ast, works without NumPy, and loads no sqlite3."""
+@pytest.mark.parametrize(
+    ("module", "requires", "count"),
+    [("ast", (), 1), ("numpy", (), 0), ("numpy", ("numpy>=2",), 1), ("sqlite3", (), 0)],
+)
+def test_a_module_that_code_of_the_start_replaces(
+    module: str, requires: tuple[str, ...], count: int
+) -> None:
+    """PyTorch needs ast, works without NumPy unless it requires it, and loads no sqlite3."""
     fault = InterpreterFault("replaced", module, "/s/at-start.pth")
-    items = (distribution("torch", "2.8.0"), distribution("numpy", "2.4", modules=("numpy",)))
+    torch = distribution("torch", "2.8.0", requires=requires)
+    items = (torch, distribution("numpy", "2.4", modules=("numpy",)))
     given = facts(build("torch", "2.8.0"), distributions=items, interpreter_faults=known((fault,)))
     found = findings("env-mixed", context(given))
     assert len(found) == count
     for finding in found:
         assert (
-            "/s/at-start.pth, which runs when Python starts, replaces the module ast"
+            f"/s/at-start.pth, which runs when Python starts, replaces the module {module}"
             in finding.message
         )
         assert finding.fix is not None
