@@ -509,7 +509,7 @@ class FileFault:
     path: str  # from the folder of the distributions: torch/lib/libtorch_cpu.so
     # missing, empty, emptied (a module from which none near it takes names), truncated, shortened
     # (without what the loader does not read), lacking (names that modules near it import from it),
-    # optional (compiled; what imports it goes on without it), not-elf, garbled, edited,
+    # optional (compiled; what imports it goes on without it), not-elf, garbled, edited, misplaced,
     # other-python (built for another one), numpy-1 (built for it, beside NumPy 2)
     kind: str
     installer: str = ""

@@ -12,12 +12,13 @@ import os
 import re
 import tempfile
 import time
-from typing import Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from envcheck.frameworks import companions, framework_names, framework_of, identity
+from envcheck.frameworks import companions, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
 from envcheck.host.documents import parse_object
 from envcheck.host.files import find_trust_problem, read_as_fact, read_file
+from envcheck.host.known_variables import load_known_variables
 from envcheck.host.limits import (
     MEMORY,
     NOT_STARTED,
@@ -167,7 +168,8 @@ def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
     """
     plain = {name: name_needs(item.requires) for name, item in installed.items()}
     leaves = set(installed).difference(*plain.values())
-    on_top = {*companions(), *_list_choosing(installed.values())}
+    choosing = (row.package for row in load_known_variables().effects if row.default)
+    on_top = {*companions(), *choosing}  # Keras 3 requires no framework, and imports one
     for name in leaves:
         if any(map(framework_of, name_needs(installed[name].requires, by_extra=True))):
             on_top.add(name)
@@ -178,20 +180,6 @@ def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
             if needs & on_top or any(map(framework_of, needs)):
                 on_top.add(name)
     return [item for name, item in installed.items() if name in on_top and not framework_of(name)]
-
-
-def _list_choosing(items: Collection[Distribution]) -> Iterator[str]:
-    """Name the distributions that have a part for each of several frameworks, as Keras 3 does.
-
-    They require none of them, and import the one that a variable or a configuration names. SciPy
-    has code for two, which it does not import.
-    """
-    part = re.compile(rf"/({'|'.join(framework_names())})/__init__\.py,")
-    names = {item.name for item in items}
-    for location in dict.fromkeys(item.location for item in items if item.location):
-        for name, text in _read_records(expand_path(location)):
-            if name in names and len(set(part.findall(text))) > 2:
-                yield name
 
 
 def _read_records(location: str) -> Iterator[Tuple[str, str]]:

@@ -215,8 +215,9 @@ def _weigh(host: Host, location: str, found: Mapping[str, str]) -> Iterator[Tupl
         if kind in _UNLOADABLE and re.search(r"\.(so|pyd)$", path):
             if is_optional(host, location, path):
                 yield path, "optional"
-        elif kind in ("shortened", "edited", "empty") and _INNER.fullmatch(path):
-            is_lacking = bool(list_lacking(host, location, path))
+        elif kind in ("shortened", "edited", "empty") and path.endswith(".py"):
+            is_for_names = kind == "empty" and not _INNER.fullmatch(path)
+            is_lacking = is_for_names or bool(list_lacking(host, location, path))
             if is_lacking is (kind != "empty"):
                 yield path, "lacking" if is_lacking else "emptied"
 
@@ -278,18 +279,18 @@ def _find_changed(
 ) -> Iterator[Tuple[str, str]]:
     """Tell files whose content is no Python from those that hold another text.
 
-    Another text is one that was not installed.
+    Another text is one that was not installed, or was installed as another file.
     """
-    others = []
+    kinds: Dict[str, str] = {}
     for path in changed:
         listed = re.search(rf"^{re.escape(path)},sha256=([\w-]+),", record, re.MULTILINE)
         content = host.read_bytes(posixpath.join(location, path), _RECORD_LIMIT).value
-        if listed and content is not None and hash_content(content) != listed[1]:
-            others.append(path)
-    paths = {posixpath.join(location, path): path for path in others}
-    broken = _list_garbled(host, paths, python)
-    for path, name in paths.items():
-        yield name, "garbled" if path in broken else "edited"
+        digest = hash_content(content or b"")
+        if listed and content is not None and digest != listed[1]:
+            kinds[path] = "misplaced" if f",sha256={digest}," in record else "edited"
+    paths = {posixpath.join(location, path): path for path in kinds}
+    garbled = {paths[path]: "garbled" for path in _list_garbled(host, paths, python)}
+    yield from {**kinds, **garbled}.items()
 
 
 def hash_content(content: bytes) -> str:
@@ -420,7 +421,7 @@ def _find_start_code(host: Host, folders: Sequence[Mapping[str, str]]) -> Iterat
         paths = (posixpath.join(folder["path"], f"{name}.py") for folder in folders)
         texts = ((path, host.read_text(path).value) for path in paths)
         path, text = next((item for item in texts if item[1] is not None), ("", None))
-        if re.search(r"exit|quit|SystemExit", text or "", re.IGNORECASE):
+        if text and re.search(r"exit|quit|SystemExit", text, re.IGNORECASE):
             from envcheck.probes.module_sources import find_ending
 
             ending = find_ending(text)

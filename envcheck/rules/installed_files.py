@@ -156,8 +156,9 @@ _FAULTS = {
     "not-elf": "is no library",
     "garbled": "cannot be read as Python",
     "other-python": "is built for another Python",
-    "lacking": "lacks names that are imported from it",
-    "optional": "cannot be loaded, and its package goes on without it",
+    "misplaced": "holds another file's text",
+    "lacking": "lacks names that are needed",
+    "optional": "cannot be loaded",
 }
 _EDITED = "edited"
 
@@ -259,6 +260,8 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         key=lambda name: (name in companions(), name),
     )
     why = "whether an import needs it is not known"
+    if all(item.kind == "optional" for item in found):
+        why = "what imports it goes on without it"
     if needing:
         why = f"`import {needing[0].replace('-', '_')}` needs it"
     evidence = tuple(
@@ -371,11 +374,14 @@ def _list_deaths(context: Context) -> tuple[_Death, ...]:
 
 @once
 def find_death(context: Context, fault: FileFault, distribution: str = "") -> str:
-    """Name a distribution, or that one, whose real import died of a file that its end names."""
+    """Name what died, or that distribution, of a file that the end of its real import names.
+
+    A framework by its name, by which it is imported: tensorflow-cpu has no module of its own.
+    """
     for death in _list_deaths(context):
         is_asked = distribution in ("", death.distribution)
         if is_asked and _names_file(context, death, fault):
-            return death.distribution
+            return framework_of(death.distribution) or death.distribution
     return ""
 
 

@@ -29,7 +29,9 @@ def inspect(venv: Path) -> PythonFacts:
 
 def install(site: Path, files: dict[str, bytes], name: str = "torch") -> None:
     """Install a distribution with files of these contents."""
-    lines = [f"{path},sha256=x,{len(content)}" for path, content in files.items()]
+    lines = [
+        f"{path},sha256={hash_content(content)},{len(content)}" for path, content in files.items()
+    ]
     metadata(
         site,
         name,
@@ -401,6 +403,7 @@ def test_an_empty_module_stops_only_what_takes_names_from_it(
     [
         ("X = 1\nY = 2\n", "edited"),
         ("from .other import *\n", "edited"),
+        ("from .part import X, Y\n", "misplaced"),
         ("class X: ...\n", "lacking"),
         ("X = Y = 1\nprint(X, sorted)", "shortened"),
         ("X = Y = 1\nprin", "lacking"),

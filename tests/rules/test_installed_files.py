@@ -11,6 +11,7 @@ from envcheck.diagnosis import diagnose
 from envcheck.frameworks import all_frameworks, companions
 from envcheck.model import (
     ERROR,
+    FAILED,
     IMPORT,
     NOT_COLLECTED,
     NOTE,
@@ -21,11 +22,13 @@ from envcheck.model import (
     FileFault,
     Finding,
     FrameworkBuild,
+    ImportTest,
     InstallLeftover,
     Known,
     LinkFault,
     replace,
 )
+from envcheck.model.fixes import ReinstallFiles
 from envcheck.rules import Context, Target
 from envcheck.rules.installed_files import LoadedDistribution, load_imports, normalize_path
 from tests.rules.factory_python import SOURCE, build, distribution, facts, known, matrix
@@ -337,6 +340,31 @@ def test_what_was_edited_is_a_note_and_what_is_no_python_an_error() -> None:
     (note,) = findings(file_faults=known((edited,)))
     assert (note.id, note.severity) == ("install-damaged", NOTE)
     assert damaged("torch/__init__.py", kind="garbled").severity == ERROR
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "words"),
+    [
+        ("optional", WARNING, "cannot be loaded; what imports it goes on without it."),
+        ("lacking", ERROR, "lacks names that are needed; `import torch` needs it."),
+        ("misplaced", ERROR, "holds another file's text; `import torch` needs it."),
+    ],
+)
+def test_what_the_sources_near_a_damaged_file_say(kind: str, severity: str, words: str) -> None:
+    found = damaged("torch/__init__.py", kind=kind)
+    assert (found.severity, found.message.endswith(words)) == (severity, True)
+
+
+def test_a_distribution_is_imported_by_the_name_of_its_framework() -> None:
+    """Nothing is called tensorflow_cpu: the check of the step failed, and `fix` undid it."""
+    path = "tensorflow/python/lost.py"
+    lost = FileFault("tensorflow-cpu", "2.21.0", path, "missing", "pip", "/env")
+    words = "ModuleNotFoundError: No module named 'tensorflow.python.lost'"
+    dead = ImportTest("tensorflow-cpu", "2.21.0", "tensorflow", FAILED, printed=words)
+    item = distribution("tensorflow-cpu", "2.21.0")
+    (finding,) = findings((item,), file_faults=known((lost,)), imports=known((dead,)))
+    assert isinstance(finding.cure, ReinstallFiles)
+    assert finding.cure.modules == "tensorflow"
 
 
 def test_what_only_a_gpu_needs_stops_no_import_on_a_cpu() -> None:
