@@ -362,7 +362,7 @@ def test_a_distribution_is_imported_by_the_name_of_its_framework() -> None:
     words = "ModuleNotFoundError: No module named 'tensorflow.python.lost'"
     dead = ImportTest("tensorflow-cpu", "2.21.0", "tensorflow", FAILED, printed=words)
     item = distribution("tensorflow-cpu", "2.21.0")
-    (finding,) = findings((item,), file_faults=known((lost,)), imports=known((dead,)))
+    finding, *_ = findings((item,), file_faults=known((lost,)), imports=known((dead,)))
     assert isinstance(finding.cure, ReinstallFiles)
     assert finding.cure.modules == "tensorflow"
 
