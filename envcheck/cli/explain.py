@@ -12,7 +12,7 @@ from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import INTERRUPTED, OF_VERDICT, UserError, option
 from envcheck.cli.report import FORMATS, print_answer
-from envcheck.explain.judge import LogJudge, find_main_finding
+from envcheck.explain.judge import LogJudge
 from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.host import log_files
@@ -115,7 +115,7 @@ class _CausePrinter:
             return
         self._kinds = scanner.collector.kinds
         reading = self._judge(scanner.result(), (self._name,))
-        main = find_main_finding(reading.report)
+        main = reading.cause
         if main is not None and main.id != self._cause:
             self._cause = main.id
             print_document(describe_cause(reading), color=self._printing.color)

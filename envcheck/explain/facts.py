@@ -11,12 +11,12 @@ from envcheck.explain.log import (
     FRAMEWORKS,
     UNREACHED_INDEX,
     Log,
+    find_capability,
     find_framework_of_package,
     normalize_capability,
 )
 from envcheck.explain.signatures import Event
 from envcheck.host.data_files import load_data
-from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import (
     CudaWheels,
     Distribution,
@@ -108,7 +108,7 @@ def _known(value: Any) -> Fact[Any]:
 
 def _source_of(event: Event) -> Source:
     """Name the line of a message; what it says is quoted."""
-    return Source("file", f"{event.file}:{event.line}", quote(event.text))
+    return Source("file", event.place, quote(event.text))
 
 
 class _LogFacts:
@@ -259,21 +259,12 @@ class _LogFacts:
         for event, name in self._log.find_captures("gpu"):
             source = _source_of(event)
             value = event.values.get("cc") or event.values.get("sm")
-            capability = normalize_capability(value) if value else _find_capability(name)
+            capability = normalize_capability(value) if value else find_capability(name)
             if capability:
                 found.append(
                     Gpu(name=Known(name, source), compute_capability=Known(capability, source))
                 )
         return tuple(found[:16])
-
-
-def _find_capability(name: str) -> str:
-    """Return the compute capability of a GPU by its name.
-
-    Return "" where the name is not known, or fits several.
-    """
-    numbers = find_capabilities(name) if len(name) > 2 else ()
-    return numbers[0] if len(numbers) == 1 else ""
 
 
 MISSING_RELEASES = ("pip-from-versions", "pip-no-distribution")

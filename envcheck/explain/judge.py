@@ -37,7 +37,7 @@ from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.refuted import with_unrefuted_remedies
 from envcheck.explain.resolver import Clash, find_fitting_releases
 from envcheck.explain.scan import Scan, scan
-from envcheck.explain.signatures import Event, load_signatures, signatures_by_name
+from envcheck.explain.signatures import Event, load_signatures, role_of, signatures_by_name
 from envcheck.explain.signatures import load_rivals as rival_rows
 from envcheck.explain.survival import (
     TRACEBACK_LINES,
@@ -98,8 +98,11 @@ class Reading:
 
     @property
     def cause(self) -> Finding | None:
-        """Return the root cause; None where none was found."""
-        return find_main_finding(self.report)
+        """Return the primary finding, else the first incompatibility; None where none was found."""
+        wrong = [item for item in self.report.findings if item.verdict == INCOMPATIBLE]
+        return next(
+            (item for item in self.report.findings if item.primary), next(iter(wrong), None)
+        )
 
     @property
     def line(self) -> Event | None:
@@ -107,7 +110,26 @@ class Reading:
 
         Return None where it rests on the machine's facts alone.
         """
-        return find_decisive_event(self)
+        places = _list_places(self.cause) if self.cause else ()
+        by_place = {event.place: event for event in reversed(self.scan.events)}
+        return next((by_place[place] for place in places if place in by_place), None)
+
+    @property
+    def harmless(self) -> tuple[Event, ...]:
+        """List the lines that mean nothing, each once.
+
+        Noise by nature, and what the judgement showed to be noise here.
+        """
+        harmless, others = set(), set()
+        for item in self.report.findings:
+            (harmless if item.id == NOISE else others).update(_list_places(item))
+        events: dict[str, Event] = {}
+        for event in self.scan.events:
+            row = signatures_by_name().get(event.signature)
+            is_noise = event.place in harmless or (row is not None and row.role == "noise")
+            if is_noise and event.place not in others:
+                events.setdefault(event.place, event)
+        return tuple(events.values())
 
 
 class LogJudge:
@@ -131,46 +153,6 @@ class LogJudge:
         return self(scanned, tuple(name for name, _ in sources), notes)
 
 
-def find_main_finding(report: Report) -> Finding | None:
-    """Return the primary finding, else the first incompatibility."""
-    wrong = [item for item in report.findings if item.verdict == INCOMPATIBLE]
-    return next((item for item in report.findings if item.primary), next(iter(wrong), None))
-
-
-def find_decisive_event(reading: Reading) -> Event | None:
-    """Return the message that the main finding rests on.
-
-    Return None where it rests on the machine's facts alone.
-    """
-    finding = find_main_finding(reading.report)
-    places = _list_places(finding) if finding else ()
-    by_place = {format_place(event): event for event in reversed(reading.scan.events)}
-    return next((by_place[place] for place in places if place in by_place), None)
-
-
-def list_harmless_events(reading: Reading) -> tuple[Event, ...]:
-    """List the lines that mean nothing, each once.
-
-    Noise by nature, and what the judgement showed to be noise here.
-    """
-    places: dict[str, bool] = {}  # whether no cause rests on it
-    for item in reading.report.findings:
-        for place in _list_places(item):
-            places[place] = places.get(place, True) and item.id == NOISE
-    known = signatures_by_name()
-    events: dict[str, Event] = {}
-    for event in reading.scan.events:
-        place, row = format_place(event), known.get(event.signature)
-        if places.get(place, row is not None and row.role == "noise"):
-            events.setdefault(place, event)
-    return tuple(events.values())
-
-
-def format_place(event: Event) -> str:
-    """Name the place of a message as evidence names it: file:line."""
-    return f"{event.file}:{event.line}"
-
-
 def _list_places(finding: Finding) -> tuple[str, ...]:
     return tuple(
         item.source.where
@@ -188,7 +170,7 @@ def _quote_events(events: Iterable[Event]) -> tuple[Evidence, ...]:
     quoted: list[Evidence] = []
     for event in rows:
         text = quote(event.text)
-        quoted.append(Evidence("log", text, Source("file", format_place(event), text)))
+        quoted.append(Evidence("log", text, Source("file", event.place, text)))
     return tuple(quoted)
 
 
@@ -375,11 +357,7 @@ def judge_log(
     if not (expects_gpu or log.is_healthy):
         unused = rank_claims(filter(is_remark, excused))
     noise = _list_noise(log, excused)
-    notes = [
-        *(_build_noise_note(noise) or _build_healthy_note(log)),
-        *_build_remedy_note(log),
-        *_build_unused_note(unused),
-    ]
+    notes = list(_build_notes(log, noise, unused))
     if root is not None:
         return _report_cause(log, machine, root, ordered, notes=notes, clash=ending.clash)
     harmless = ""
@@ -423,9 +401,9 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
     releases = find_fitting_releases(clash, log.matrix)
     fix = clash.remedy
     if releases and all(is_known_distribution(name_of(item), log.matrix) for item in releases):
+        claim = Claim(finding.id, Strength.OPEN, clash.message)
         cure = InstallTogether(releases, clash.tool)
-        situation = ClaimValues(log, Claim(finding.id, Strength.OPEN, clash.message)).situation
-        fix = write_fix(cure, situation) or fix
+        fix = write_fix(cure, ClaimValues(log, claim).situation) or fix
     return replace(finding, message=quote(clash.message), fix=fix)
 
 
@@ -466,12 +444,13 @@ def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim
     for claim in claims:
         if machine.finding(claim.id):
             named[claim.id] = names_of(build_cure(ClaimValues(log, claim)))
-    kept: list[Finding] = []
-    for item in machine.findings:
+
+    def is_of_others(item: Finding) -> bool:
         names, others = set(item.about.names), named.get(item.id)
-        if not names or not others or names & others:
-            kept.append(item)
-    return replace(machine, findings=tuple(kept))
+        return bool(names and others and not names & others)
+
+    findings = tuple(item for item in machine.findings if not is_of_others(item))
+    return replace(machine, findings=findings)
 
 
 def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
@@ -505,12 +484,8 @@ def _complete_cure(cure: Fix | None, stated: Fix | None) -> Fix | None:
     """Add to the fix of a rule what only the log's messages tell."""
     if cure is None or type(stated) is not type(cure):
         return cure
-    more = {
-        name: value
-        for name in list_fields(cure)
-        if (value := getattr(stated, name)) and not getattr(cure, name)
-    }
-    return replace(cure, **more)
+    both = {name: getattr(cure, name) or getattr(stated, name) for name in list_fields(cure)}
+    return replace(cure, **both)
 
 
 def _merge_remedies(
@@ -575,7 +550,7 @@ def _report_without_cause(
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
     elif harmless and not headline:
         headline = "Nothing in this log reports a failure: nothing to repair."
-        findings[:0] = _build_note(NOISE, headline, harmless)
+        findings.insert(0, _build_note(NOISE, headline, harmless))
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
     return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
@@ -752,39 +727,29 @@ def _list_noise(log: Log, excused: Iterable[Claim]) -> tuple[Event, ...]:
     return tuple(dict.fromkeys((*_select_role(log.events, "noise"), *log.harmless_events, *events)))
 
 
-def _build_noise_note(events: Sequence[Event]) -> list[Finding]:
-    message = f"These lines are normal and harmless. {_join_meanings(events, 'noise')}"
-    return _build_note(NOISE, message.strip(), events)
+def _build_notes(log: Log, noise: Sequence[Event], unused: Sequence[Claim]) -> Iterator[Finding]:
+    """Say what is harmless, what not to follow, and that no GPU is used where none seems meant."""
+    healthy = _select_role(log.events, "healthy")
+    if noise:
+        message = f"These lines are normal and harmless. {_join_meanings(noise, 'noise')}"
+        yield _build_note(NOISE, message.strip(), noise)
+    elif healthy:
+        yield _build_note(NOISE, "The log shows a framework that uses a GPU.", healthy)
+    advice = _select_role(log.events, "remedy")
+    if advice:
+        message = f"Do not follow the fix that the log suggests. {_join_meanings(advice, 'remedy')}"
+        yield _build_note("toolkit-path-conflict", message, advice)
+    for claim in unused[:1]:
+        message = f"{_UNUSED}: {_quote_message(claim)} If one is meant, add --expect gpu."
+        yield _build_note(NOISE, message, claim.events)
 
 
-def _build_unused_note(claims: Sequence[Claim]) -> list[Finding]:
-    """Say that no GPU is used, where none seems to be meant."""
-    if not claims:
-        return []
-    message = f"{_UNUSED}: {_quote_message(claims[0])} If one is meant, add --expect gpu."
-    return _build_note(NOISE, message, claims[0].events)
-
-
-def _build_healthy_note(log: Log) -> list[Finding]:
-    message = "The log shows a framework that uses a GPU."
-    return _build_note(NOISE, message, _select_role(log.events, "healthy"))
-
-
-def _build_remedy_note(log: Log) -> list[Finding]:
-    events = _select_role(log.events, "remedy")
-    message = f"Do not follow the fix that the log suggests. {_join_meanings(events, 'remedy')}"
-    return _build_note("toolkit-path-conflict", message, events)
-
-
-def _build_note(finding_id: str, message: str, events: Sequence[Event]) -> list[Finding]:
-    """Make a note of the lines that say something; of none, no note."""
-    note = Finding(finding_id, COMPATIBLE, NOTE, message, _quote_events(events))
-    return [note] if events else []
+def _build_note(finding_id: str, message: str, events: Iterable[Event]) -> Finding:
+    return Finding(finding_id, COMPATIBLE, NOTE, message, _quote_events(events))
 
 
 def _select_role(events: Iterable[Event], role: str) -> tuple[Event, ...]:
-    known = signatures_by_name()
-    return tuple(event for event in events if known[event.signature].role == role)
+    return tuple(event for event in events if role_of(event) == role)
 
 
 def _join_meanings(events: Iterable[Event], role: str) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
 
 from envcheck.explain.signatures import (
     Conclusion,
@@ -15,6 +14,7 @@ from envcheck.explain.signatures import (
     compile_pattern,
     conclusions_by_name,
     list_noise,
+    role_of,
     signatures_by_name,
 )
 from envcheck.frameworks import Framework, framework_names, identities
@@ -45,110 +45,70 @@ class Strength(IntEnum):
 
     because: str
 
-    def __new__(cls, rank: int, reason: str) -> Strength:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+    def __new__(cls, reason: str) -> Strength:  # noqa: PYI034 - typing.Self is newer than Python 3.10
         """Make a member that compares by its place and keeps its reason."""
+        rank = 100 - len(cls.__members__)
         member = int.__new__(cls, rank)
         member._value_ = rank
         member.because = reason
         return member
 
     EMULATED = (
-        24,
-        (
-            "The program is for another processor, so whatever it says, even a final refusal,"
-            " follows from that."
-        ),
+        "The program is for another processor, so whatever it says, even a final refusal,"
+        " follows from that."
     )
     FINAL = (
-        23,
-        (
-            "The check that ends the program states the cause, or a measured fact explains the"
-            " message."
-        ),
+        "The check that ends the program states the cause, or a measured fact explains the message."
     )
     BOTH_VALUES = (
-        22,
-        (
-            "It names both releases that clash, as read from the files themselves, not from a limit"
-            " in code."
-        ),
+        "It names both releases that clash, as read from the files themselves, not from a limit"
+        " in code."
     )
     LIMIT_AND_VALUE = (
-        21,
-        "It names a limit and the value that breaks it, so there is more to check than a refusal.",
+        "It names a limit and the value that breaks it, so there is more to check than a refusal."
     )
-    REFUSED_PART = (
-        20,
-        "A tool refuses a part by name, which is a decision and not only a description.",
-    )
-    NAMED_CAUSE = 19, "It names the cause in words of its own, not only the part that is wrong."
-    NAMED_PART = 18, "It names the part and what it lacks, not only the place where it fails."
+    REFUSED_PART = "A tool refuses a part by name, which is a decision and not only a description."
+    NAMED_CAUSE = "It names the cause in words of its own, not only the part that is wrong."
+    NAMED_PART = "It names the part and what it lacks, not only the place where it fails."
     NAMED_PLACE = (
-        17,
-        "It names the place of the fault, and holds against facts that a log states in passing.",
+        "It names the place of the fault, and holds against facts that a log states in passing."
     )
     DERIVED = (
-        16,
-        (
-            "It follows from the message and one more value, while a missing part may have several"
-            " causes."
-        ),
+        "It follows from the message and one more value, while a missing part may have several"
+        " causes."
     )
     MISSING_HERE = (
-        15,
-        "A part is missing in a known place, while a search that finds nothing may look elsewhere.",
+        "A part is missing in a known place, while a search that finds nothing may look elsewhere."
     )
     NOT_FOUND = (
-        14,
-        "A search ends without the part, which a program reports only where it needs the part.",
+        "A search ends without the part, which a program reports only where it needs the part."
     )
-    LIKELY = (
-        13,
-        "One cause is common and the others are rare, and no working GPU excuses the message.",
-    )
-    USUAL = (
-        12,
-        "Two causes fit and this one is usual, while a decided message may be a side remark.",
-    )
+    LIKELY = "One cause is common and the others are rare, and no working GPU excuses the message."
+    USUAL = "Two causes fit and this one is usual, while a decided message may be a side remark."
     DECIDED = (
-        11,
-        (
-            "The weakest message that tells its cause by itself, so the machine's facts need not"
-            " support it."
-        ),
+        "The weakest message that tells its cause by itself, so the machine's facts need not"
+        " support it."
     )
     PROBABLE = (
-        10,
-        (
-            "Several causes fit and one is most frequent, as when only the machine's facts show a"
-            " fault."
-        ),
+        "Several causes fit and one is most frequent, as when only the machine's facts show a"
+        " fault."
     )
-    OPEN = 9, "Several causes fit equally, but none of the other messages explains this one."
+    OPEN = "Several causes fit equally, but none of the other messages explains this one."
     FAILED_PART = (
-        8,
-        "It names the library that fails, so it says where, while a failed call says only when.",
+        "It names the library that fails, so it says where, while a failed call says only when."
     )
-    FAILED_CALL = 7, "A call fails, which says more than that no GPU is used."
-    UNUSED_GPU = (
-        6,
-        "No GPU is used, which is what went wrong, while a side effect is what came after.",
-    )
+    FAILED_CALL = "A call fails, which says more than that no GPU is used."
+    UNUSED_GPU = "No GPU is used, which is what went wrong, while a side effect is what came after."
     SIDE_EFFECT = (
-        5,
-        (
-            "Something else fails because of the cause, one step nearer to it than the end of the"
-            " program."
-        ),
+        "Something else fails because of the cause, one step nearer to it than the end of the"
+        " program."
     )
     AFTERMATH = (
-        4,
-        "The program ends and points to the lines before it, so it is a claim where no other is.",
+        "The program ends and points to the lines before it, so it is a claim where no other is."
     )
-    SYMPTOM = 3, "Something is wrong and nothing says what, so it never names a root cause."
+    SYMPTOM = "Something is wrong and nothing says what, so it never names a root cause."
     UNSUPPORTED = (
-        2,
-        "The machine's facts show a fault that the log's own decisive message does not depend on.",
+        "The machine's facts show a fault that the log's own decisive message does not depend on."
     )
 
     @classmethod
@@ -295,8 +255,7 @@ class Log:
     @cached_property
     def is_healthy(self) -> bool:
         """Return whether the log shows a framework that uses a GPU."""
-        known = signatures_by_name()
-        return any(known[event.signature].role == "healthy" for event in self.events)
+        return any(role_of(event) == "healthy" for event in self.events)
 
     @cached_property
     def computes_on_gpu(self) -> bool:
@@ -484,24 +443,17 @@ class Log:
         """
         rows = [row.values for row in self.select("container-image")]
         images = {row["base_image"] for row in rows if not _is_driver_check(row)}
-        if len(images) != 1:
-            return None
-        return parse_framework(images.pop())
+        return parse_framework(images.pop()) if len(images) == 1 else None
 
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
-        known: list[Any] = [gpu.compute_capability.value for gpu in self.facts.gpus.value or ()]
-        names = [gpu.name.value or "" for gpu in self.facts.gpus.value or ()] + list(
-            self.values("gpu")
-        )
-        found = [item for item in known if item]
+        gpus = self.facts.gpus.value or ()
+        found = [gpu.compute_capability.value or "" for gpu in gpus]
         found += [normalize_capability(value) for value in self.values("cc")]
-        for name in names:
-            numbers = find_capabilities(name) if len(name) > 2 else ()
-            if len(numbers) == 1:
-                found += numbers
-        return tuple(dict.fromkeys(found))
+        names = (*(gpu.name.value or "" for gpu in gpus), *self.values("gpu"))
+        found += map(find_capability, names)
+        return tuple(dict.fromkeys(filter(None, found)))
 
 
 # Where these are read, that nothing was found says nothing of what was asked for.
@@ -538,7 +490,7 @@ def _is_driver_check(row: dict[str, str]) -> bool:
 
 def _is_harmless(event: Event) -> bool:
     """Return whether a line that complains, or tells of the machine, is known as harmless."""
-    if signatures_by_name()[event.signature].role not in ("cause", "symptom", "context"):
+    if role_of(event) not in ("cause", "symptom", "context"):
         return False
     if _is_optional_library(event):
         return True
@@ -555,16 +507,18 @@ def _is_optional_library(event: Event) -> bool:
 
     TensorRT, or CUPTI for its profiler.
     """
-    is_load_failure = (
-        "dlerror" in event.text
-        or "Could not load dynamic" in event.text
-        or "Couldn't open" in event.text
-    )
-    return (
-        is_load_failure
-        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.values.get("library", ""))
-        is not None
-    )
+    is_load_failure = re.search(r"dlerror|Could not load dynamic|Couldn't open", event.text)
+    optional = r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)"
+    return bool(is_load_failure and re.match(optional, event.values.get("library", "")))
+
+
+def find_capability(name: str) -> str:
+    """Return the compute capability of a GPU by its name.
+
+    Return "" where the name is not known, or fits several.
+    """
+    numbers = find_capabilities(name) if len(name) > 2 else ()
+    return numbers[0] if len(numbers) == 1 else ""
 
 
 def find_framework_of_message(signature: str) -> Framework | None:

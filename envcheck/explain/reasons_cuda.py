@@ -55,30 +55,26 @@ class Library:
     family: str
 
 
+_FILE_NAMES = (
+    r"lib(?P<stem>[\w.+-]+?)\.so(?:\.(?P<version>[\d.]+\d|\d+))?",
+    r"(?P<stem>[a-zA-Z_]+?)(?:64)?_?(?P<version>\d+)?(?:_\d+)?\.dll",
+    r"lib(?P<stem>[a-zA-Z_]+)\.(?P<version>[\d.]+)\.dylib",
+)
+
+
 def parse_library(name: str) -> Library:
     """Read a library's name, such as libcusolver.so.10, cudart64_110.dll or libcuda.so."""
     base = re.split(r"[/\\]", name)[-1]
     family = next((kind for pattern, kind in _FAMILIES if re.match(pattern, base)), OTHER)
-    match = re.match(r"lib(?P<stem>[\w.+-]+?)\.so(?:\.(?P<version>[\d.]+\d|\d+))?", base)
-    if match:
-        return Library(base, match["stem"], match["version"] or "", family)
-    match = re.match(r"(?P<stem>[a-zA-Z_]+?)(?:64)?_?(?P<version>\d+)?(?:_\d+)?\.dll", base)
-    if match:
-        return Library(
-            base, match["stem"], _parse_dll_version(match["stem"], match["version"] or ""), family
-        )
-    match = re.match(r"lib(?P<stem>[a-zA-Z_]+)\.(?P<version>[\d.]+)\.dylib", base)
-    if match:
-        return Library(base, match["stem"], match["version"], family)
+    for pattern in _FILE_NAMES:
+        match = re.match(pattern, base)
+        if match:
+            stem, version = match["stem"], match["version"] or ""
+            if ".dll" in match[0] and not stem.startswith("cudnn"):
+                # cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7
+                version = cuda_of_digits(version)
+            return Library(base, stem, version, family)
     return Library(base, base, "", family)
-
-
-def _parse_dll_version(stem: str, version: str) -> str:
-    """Part a DLL's number as NVIDIA writes it.
-
-    cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7.
-    """
-    return version if stem.startswith("cudnn") else cuda_of_digits(version)
 
 
 def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
@@ -142,13 +138,8 @@ def _read_library(log: Log, event: Event, library: Library, *, has_toolkit: bool
 
 def _list_missing(log: Log) -> list[tuple[Event, Library]]:
     """List the messages that name a missing library, with the library."""
-    found = ((event, parse_library(find_library_name(event))) for event in log.select(*_LOADS))
-    return [pair for pair in found if pair[1].name]
-
-
-def find_library_name(event: Event) -> str:
-    """Return the library that a message says is missing; "" where it names none."""
-    return event.values.get("library", "")
+    named = [(event, event.values.get("library", "")) for event in log.select(*_LOADS)]
+    return [(event, parse_library(name)) for event, name in named if name]
 
 
 def _read_driver_library(log: Log, library: Library) -> str:

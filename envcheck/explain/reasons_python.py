@@ -26,11 +26,11 @@ from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
 
-PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
+# what lets pip find nothing to install
+REFUSALS = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel",
     "framework-package-removed", "glibc-too-old",
 )  # fmt: skip
-REFUSALS = (PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC)  # what lets pip find nothing to install
 _NEVER_BUILT = ("aarch64", "arm64")  # processors for which no withdrawn distribution had a wheel
 
 

@@ -58,6 +58,11 @@ class Event:
         """Map capture names to what they matched."""
         return dict(self.captures)
 
+    @property
+    def place(self) -> str:
+        """Name the place of a message as evidence names it: file:line."""
+        return f"{self.file}:{self.line}"
+
 
 @dataclass
 class Conclusion:
@@ -103,6 +108,11 @@ def load_signatures() -> tuple[Signature, ...]:
 def signatures_by_name() -> dict[str, Signature]:
     """Map the names of the signatures to them."""
     return {item.name: item for item in load_signatures()}
+
+
+def role_of(event: Event) -> str:
+    """Return the role of a message."""
+    return signatures_by_name()[event.signature].role
 
 
 @cache

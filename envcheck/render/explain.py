@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from envcheck.explain.judge import (
     Reading,
-    find_decisive_event,
-    find_main_finding,
-    format_place,
-    list_harmless_events,
 )
 from envcheck.explain.placements import PLACED, list_placements, list_reasons
 from envcheck.explain.signatures import Event, signatures_by_name
@@ -39,7 +35,7 @@ def describe_explanation(
 
     `quiet` leaves the verdict and its cause, `verbose` lists every known line.
     """
-    report, event = reading.report, find_decisive_event(reading)
+    report, event = reading.report, reading.line
     matter = None
     if event:
         matter = Line(f"The line that matters: {_format_place(event)}", kind="bold")
@@ -77,7 +73,7 @@ def describe_failure(
     """Describe why a command failed; in one line if nothing in its output is known."""
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
     found = describe_explanation(reading, verbose=verbose, quiet=quiet)
-    if find_main_finding(reading.report) is None:
+    if reading.cause is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
         said = f"{ended}; {_describe_output(reading)}.{advice}"
         return Document(found.title, found.verdict, said, "envcheck: ", kind="bold")
@@ -105,7 +101,7 @@ def _describe_output(reading: Reading) -> str:
 
 
 def _format_place(event: Event) -> str:
-    said = format_place(event) if event.file != "-" else f"line {event.line}"
+    said = event.place if event.file != "-" else f"line {event.line}"
     if event.worker:
         said += f", from {event.worker}"
     if event.count > 1:
@@ -114,7 +110,7 @@ def _format_place(event: Event) -> str:
 
 
 def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Shown, ...]:
-    report, main = reading.report, find_main_finding(reading.report)
+    report, main = reading.report, reading.cause
     found = [
         item
         for item in report.findings
@@ -139,7 +135,7 @@ def _show_findings(reading: Reading, *, verbose: bool, quiet: bool) -> tuple[Sho
                 ),
             )
             if not (verbose):
-                one = _without_decisive(one, find_decisive_event(reading))
+                one = _without_decisive(one, reading.line)
         shown.append(one)
     return tuple(shown)
 
@@ -165,7 +161,7 @@ def _describe_rivals(findings: list[Finding], system: str) -> list[Way]:
 
 def _without_decisive(finding: Shown, event: Event | None) -> Shown:
     """Leave out the evidence that was shown already."""
-    place = format_place(event) if event else None
+    place = event.place if event else None
     kept = [item for item in finding.evidence if item.source is None or item.source.where != place]
     return replace(finding, evidence=tuple(kept))
 
@@ -192,12 +188,12 @@ def _list_placements(reading: Reading) -> tuple[Section, ...]:
 
 
 def _list_harmless(reading: Reading, *, verbose: bool) -> tuple[Section, ...]:
-    kinds = [item for item in list_harmless_events(reading) if item.signature != PLACED]
+    kinds = [item for item in reading.harmless if item.signature != PLACED]
     lines = []
     for event in kinds if verbose else kinds[:_HARMLESS_SHOWN]:
         text = f"{event.text} ({_format_place(event)})" if verbose else _cut(event.text)
         lines.append(Line(f"{event.count} x {text}" if event.count > 1 else text, kind="dim"))
-        if find_main_finding(reading.report) is None:
+        if reading.cause is None:
             meaning = signatures_by_name()[event.signature].meaning
             if meaning and "{" not in meaning:
                 lines.append(Line(f"  {meaning}", kind="dim"))
@@ -243,7 +239,7 @@ def _format_size(size: int) -> str:
 def render_explanation(reading: Reading) -> str:
     """Render the verdict on logs with the lines it rests on."""
     report, scan = reading.report, reading.scan
-    matters = find_decisive_event(reading)
+    matters = reading.line
     return document_text(
         {
             **schema_keys("envcheck/explain/1"),
@@ -251,7 +247,7 @@ def render_explanation(reading: Reading) -> str:
             "judged": "log and machine" if reading.with_machine else "log",
             "matters": None if matters is None else _encode_event(matters),
             **encode_findings(report),
-            "harmless": [_encode_event(event) for event in list_harmless_events(reading)],
+            "harmless": [_encode_event(event) for event in reading.harmless],
             "messages": [_encode_event(event) for event in scan.events],
             "read": {
                 "files": list(reading.files),

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.actions import RunCommand, Show
 from envcheck.diagnosis import with_steps
-from envcheck.explain.judge import Reading, find_decisive_event, list_harmless_events
+from envcheck.explain.judge import Reading
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event
 from envcheck.model import (
@@ -154,13 +154,13 @@ def test_a_cause_of_the_machine_alone_has_no_line(capsys: pytest.CaptureFixture[
     given = reading(
         Finding("driver-missing", INCOMPATIBLE, ERROR, "No driver.", (Evidence("driver", "none"),))
     )
-    assert find_decisive_event(given) is None
+    assert given.line is None
     assert shown(capsys, given).startswith("INCOMPATIBLE  In short.\n\nerror: driver-missing\n")
 
 
 def test_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:
     given = reading(verdict=UNDETERMINED)
-    assert list_harmless_events(given) == ()
+    assert given.harmless == ()
     assert shown(capsys, given).startswith("UNDETERMINED  In short.\n\nRead 1,234 lines")
 
 
