@@ -75,14 +75,15 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
     texts = _split_lines(start.removesuffix(b"\n"))
     tail = _split_lines(end.rstrip(b"\n"))
     prompts = [number for number, text in enumerate(texts, 1) if match_prompt(text)]
-    works = [number for number, text in enumerate(reversed(tail)) if re.search(_WORK, text)]
-    failing = [number for number, text in enumerate(tail) if re.search(_FAILING, text)]
-    quiet = tail[failing[-1] + 1 :] if failing else tail
+    tail_start = lines - len(tail) + 1
+    works = [number for number, text in enumerate(tail, tail_start) if re.search(_WORK, text)]
+    failing = [number for number, text in enumerate(tail, 1) if re.search(_FAILING, text)]
+    quiet = tail[max(failing, default=0) :]
     is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
     return Ending(
         lines,
-        prompts[-1] if prompts else 0,
-        lines - works[0] if works else 0,
+        max(prompts, default=0),
+        max(works, default=0),
         lines - len(quiet) + 1 if is_quiet else 0,
         read_raised(tail if len(texts) < len(tail) else texts, lines),
         read_clash(tail),

@@ -23,7 +23,6 @@ from envcheck.model import (
     Fact,
     Facts,
     FrameworkBuild,
-    FrameworkRelease,
     Gpu,
     Known,
     LinkFault,
@@ -243,15 +242,10 @@ class _LogFacts:
     def _find_pins(self, fault: LinkFault) -> tuple[str, ...]:
         """Return the wheel, without extras, that a release requires of a missing library."""
         build = next(item for item in self.builds if item.distribution == fault.distribution)
-        row = self._find_row(build)
+        version, name = public_version(build.version), build.distribution
+        row = self._log.matrix.release(build.framework, version, "linux_x86_64", name)
         wheels = row.cuda_wheels if row and not row.gpu_extra else ()
         return tuple(item for item in wheels if name_of(item).startswith(f"{fault.wheel}-cu"))
-
-    def _find_row(self, build: FrameworkBuild) -> FrameworkRelease | None:
-        version = public_version(build.version)
-        return self._log.matrix.release(
-            build.framework, version, "linux_x86_64", build.distribution
-        )
 
     def list_gpus(self) -> tuple[Gpu, ...]:
         """List the GPUs whose compute capability the log states, or their names tell."""

@@ -120,7 +120,8 @@ class Reading:
 
         Noise by nature, and what the judgement showed to be noise here.
         """
-        harmless, others = set(), set()
+        harmless: set[str] = set()
+        others: set[str] = set()
         for item in self.report.findings:
             (harmless if item.id == NOISE else others).update(_list_places(item))
         events: dict[str, Event] = {}

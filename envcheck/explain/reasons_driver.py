@@ -249,8 +249,8 @@ def _judge_full_gpu(log: Log) -> Iterator[Claim]:
 
 def _parse_size(row: dict[str, str], name: str) -> int:
     """Read a size in bytes; -1 for none, and for what is no number, such as 1.2.3."""
-    integer, _, fraction = row.get(name, "").strip(".").partition(".")
-    if not integer.isdecimal() or (fraction and not fraction.isdecimal()):
+    size = row.get(name, "").strip(".")
+    if not re.fullmatch(r"\d+(?:\.\d+)?", size):
         return -1
     unit = row.get(f"{name}_unit", row.get("unit", "MiB"))
-    return int(float(f"{integer}.{fraction or 0}") * (_UNITS.get(unit) or _UNITS.get(unit[:1], 1)))
+    return int(float(size) * (_UNITS.get(unit) or _UNITS.get(unit[:1], 1)))

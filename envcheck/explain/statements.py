@@ -42,21 +42,23 @@ class Raised:
 
 def read_raised(lines: Sequence[str], last: int) -> Raised | None:
     """Return the last exception behind the frames of a traceback, in lines that end at `last`."""
-    texts = [clean_line(line.encode()).text for line in lines[-_LINES:]]
+    lines = lines[-_LINES:]
+    texts = [clean_line(line.encode()).text for line in lines]
     for place in range(len(texts) - 1, -1, -1):
-        is_below = place > 0 and lines[-len(texts) :][place - 1].startswith("  ")
+        above, below = lines[:place], lines[place + 1 :]
+        is_below = "".join(above[-1:]).startswith("  ")
         match = re.match(_ANY_EXCEPTION if is_below else _EXCEPTION, texts[place])
-        frames = _list_frames(texts, place) if match else []
-        below = lines[len(lines) - len(texts) + place + 1 :]
-        is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
         kind = match[1].rpartition(".")[2] if match else ""
-        shown = _read_shown(lines[-len(texts) :][:place]) if kind == "SyntaxError" else ""
-        is_told = frames or shown or (is_last and not is_below)
-        if match and kind not in _LAUNCHERS and is_told:
-            number = last - (len(texts) - 1 - place)
+        if match is None or kind in _LAUNCHERS:
+            continue
+        frames = _list_frames(texts, place)
+        is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
+        shown = _read_shown(above) if kind == "SyntaxError" else ""
+        if frames or shown or (is_last and not is_below):
             owners = tuple(map(_find_owner, frames))
-            deepest = frames[-1].replace("\\", "/") if frames else ""
-            return Raised(kind, (match[2] or "").strip(), number, owners, deepest, shown)
+            deepest = "".join(frames[-1:]).replace("\\", "/")
+            message = (match[2] or "").strip()
+            return Raised(kind, message, last - len(below), owners, deepest, shown)
     return None
 
 
@@ -251,8 +253,8 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
     Sample: "ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning of this
     module, but found tokenizers==0.20.3."
     """
-    before, found = "", None
-    for number, raw in enumerate(lines[-_LAST_LINES:], last - len(lines[-_LAST_LINES:]) + 1):
+    before, found, lines = "", None, lines[-_LAST_LINES:]
+    for number, raw in enumerate(lines, last - len(lines) + 1):
         line = clean_line(raw.encode())
         is_warning = re.search(_WARNING, line.bare.removesuffix(line.text)) is not None
         informs = "ERROR" not in line.text and re.match(_INFORMS, line.text)

@@ -51,15 +51,11 @@ class Recoder:
 
     def _start(self, block: bytes) -> bytes:
         self._head = None
-        for mark, name in _MARKS:
+        for mark, name in (*_MARKS, (b"", _guess_encoding(block[:_SAMPLE]))):
             if block.startswith(mark):
-                self._wide = (
-                    codecs.getincrementaldecoder(name)("replace") if name != "utf-8" else None
-                )
+                if name.startswith("utf-16"):
+                    self._wide = codecs.getincrementaldecoder(name)("replace")
                 return block[len(mark) :]
-        name = _guess_encoding(block[:_SAMPLE])
-        if name:
-            self._wide = codecs.getincrementaldecoder(name)("replace")
         return block
 
 
