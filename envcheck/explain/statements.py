@@ -198,6 +198,7 @@ _FAULTS = {
     "build-tools-missing": (
         rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
         r"|Python (?:libs|headers))(?![\w.+-])"
+        r"|No such file or directory: '(?:gcc|g\+\+|cc|c\+\+|clang|cmake|ninja)'"
         r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*?(?P<compiler>(?:gcc|g\+\+|clang(?:\+\+)?|cc)"
         r"(?:-\d+)?): (?:No such file|(?:command )?not found)"
     ),

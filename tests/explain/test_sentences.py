@@ -55,6 +55,7 @@ FAULTS = {
     "Couldn't invoke ptxas --version": "ptxas-problem",
     "OSError: cannot execute nvcc": "toolkit-missing",
     "RuntimeError: Unable to find C compiler": "build-tools-missing",
+    "error: [Errno 2] No such file or directory: 'gcc'": "build-tools-missing",
     "sampler: could not run nvidia-smi": "driver-missing",
     "mylib was made for AVX2, which is not supported here": "cpu-missing-avx",
     "Loaded cuDNN 8.5.0 but the program was built with 8.6.0": "cudnn-too-old",
