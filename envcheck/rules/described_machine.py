@@ -90,19 +90,15 @@ class Description:
 
 def check_description(description: Description) -> None:
     """Raise RequestError for what is no version, GPU or platform."""
-    shapes = (
-        ("--python", description.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
-        (
-            "--driver",
-            description.driver,
-            r"\d{3,4}(\.\d+){0,2}",
-            "a driver release such as 535.104.05",
-        ),
-        ("--glibc", description.glibc, r"\d+\.\d+", "a version such as 2.31"),
-    )
-    for option, value, pattern, expected in shapes:
-        if value and not re.fullmatch(pattern, value, re.ASCII):
-            raise RequestError(f"{option} {value[:40]!r}: give {expected}.")
+    python, driver, glibc = description.python, description.driver, description.glibc
+    if python and not re.fullmatch(r"3\.\d+t?", python, re.ASCII):
+        raise RequestError(
+            f"--python {python[:40]!r}: give a minor version of Python 3 such as 3.11."
+        )
+    if driver and not re.fullmatch(r"\d{3,4}(\.\d+){0,2}", driver, re.ASCII):
+        raise RequestError(f"--driver {driver[:40]!r}: give a driver release such as 535.104.05.")
+    if glibc and not re.fullmatch(r"\d+\.\d+", glibc, re.ASCII):
+        raise RequestError(f"--glibc {glibc[:40]!r}: give a version such as 2.31.")
     if description.platform and description.platform not in PLATFORMS:
         raise RequestError(
             f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}."
