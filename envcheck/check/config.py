@@ -92,7 +92,10 @@ def _read_table(text: str) -> object:
 
 
 def _config(table: Mapping[str, Any]) -> Config:
-    plain = {**table, "ignore": [_with_text_date(_parse_short(row)) for row in _rows(table)]}
+    rows = table.get("ignore", [])
+    if not isinstance(rows, list):
+        raise ConfigError('tool.envcheck.ignore must be an array, such as ["numpy-abi: why"]')
+    plain = {**table, "ignore": [_spell_out(row) for row in rows]}
     _validate(plain)
     return Config(
         requires=tuple(plain.get("requires", ())),
@@ -111,28 +114,16 @@ def _parse_machine(row: Mapping[str, Any]) -> NamedMachine:
     return NamedMachine(row.get("driver", ""), (gpus,) if isinstance(gpus, str) else tuple(gpus))
 
 
-def _rows(table: Mapping[str, Any]) -> list[Any]:
-    rows = table.get("ignore", [])
-    if not isinstance(rows, list):
-        raise ConfigError('tool.envcheck.ignore must be an array, such as ["numpy-abi: why"]')
-    return rows
-
-
-def _parse_short(row: object) -> object:
-    """Read "ID: REASON" as the table that it is short for."""
-    if not isinstance(row, str):
-        return row
-    name, _, reason = row.partition(":")
-    if not reason.strip():
-        raise ConfigError(f"tool.envcheck.ignore: {row!r} must say why, such as '{row}: why'")
-    return {"id": name.strip(), "reason": reason.strip()}
-
-
-def _with_text_date(row: object) -> object:
-    """Spell TOML's own dates as text, as a quoted date is."""
-    if not isinstance(row, dict) or not isinstance(row.get("until"), date):
-        return row
-    return {**row, "until": row["until"].isoformat()[:10]}
+def _spell_out(row: object) -> object:
+    """Write "ID: REASON" as the table that it is short for, and TOML's own dates as text."""
+    if isinstance(row, str):
+        name, _, reason = row.partition(":")
+        if not reason.strip():
+            raise ConfigError(f"tool.envcheck.ignore: {row!r} must say why, such as '{row}: why'")
+        return {"id": name.strip(), "reason": reason.strip()}
+    if isinstance(row, dict) and isinstance(row.get("until"), date):
+        return {**row, "until": row["until"].isoformat()[:10]}
+    return row
 
 
 def _parse_ignored(row: dict[str, str]) -> Ignored:

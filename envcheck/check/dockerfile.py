@@ -790,21 +790,22 @@ class Stage:
             unread = "installs from the project's own files, which are not judged."
             self._leave_open(f"`{' '.join(argv)[:60]}` {unread}")
         else:
-            read = partial(read_lock, found[1], found[0], parse_selection(argv))
-            self._add_contents(read, is_project=True)
+            self._keep(own_pip=True)
+            self._add_contents(partial(read_lock, found[1], found[0], parse_selection(argv)))
 
-    def _add_contents(self, read: Callable[[], Blueprint], *, is_project: bool = False) -> None:
+    def _add_contents(self, read: Callable[[], Blueprint]) -> None:
         """Add what the file named by an installation step installs."""
         try:
             inner = read()
         except FileError as error:
             self._leave_open(f"{error}.")
             return
-        lines, command = inner.requirements, self.blueprint.next_command
-        if is_project:
-            lines = tuple(replace(item, command=command) for item in lines)
-            self._keep(own_pip=True)
-        self._add(conda=inner.conda, requirements=lines, gaps=inner.gaps)
+        command = self.blueprint.next_command
+        lines, bounds = (
+            [replace(item, command=command) for item in each]
+            for each in (inner.requirements, inner.bounds)
+        )
+        self._add(conda=inner.conda, requirements=lines, bounds=bounds, gaps=inner.gaps)
         self._keep(python=inner.python or self.blueprint.python)
 
     def _names(self, name: str) -> Names:

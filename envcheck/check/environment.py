@@ -106,15 +106,13 @@ class Environment:
         self.blueprint = replace(blueprint, image=self.image)
         self.matrix, self.goal = matrix, goal
         self.base: Facts = _leave_to_run(with_hardware(planned_facts(self.blueprint), host, matrix))
+        driver = self.base.driver
         if self.image.has_compat and self._may_use_compat():
-            why = Unknown(
-                "failed",
-                f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use",
-            )
-            self.base = replace(self.base, driver=replace(self.base.driver, release=why))
+            why = f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use"
+            driver = replace(driver, release=Unknown("failed", why))
         if blueprint.lacks_gpu:
-            driver = replace(self.base.driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
-            self.base = replace(self.base, driver=driver)
+            driver = replace(driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
+        self.base = replace(self.base, driver=driver)
         self.places: list[Place] = []
         self.required: tuple[str, ...] = ()  # by the project
         # what each command asks for, in the environment as it is then

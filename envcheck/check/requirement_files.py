@@ -159,9 +159,9 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
     places = Places(text, path)
     stated = _list_asked(document, places, selection or USUAL)
     gaps: Lines = ()
-    if not stated and not document.get("project") and path.endswith(".toml"):
-        gap = f"{path} has no [project] table, so its dependencies are not judged."
-        gaps = (Line(gap, path),)
+    is_open = "dependencies" in list_in(document, "project", "dynamic")
+    if path.endswith(".toml") and (is_open or not (stated or document.get("project"))):
+        gaps = (Line(f"{path} does not state its dependencies, which are not judged.", path),)
     pinned, key, admitted = find_python(document)
     return Blueprint(
         path,
@@ -186,15 +186,15 @@ def _read_document(text: str, path: str) -> Table:
 def _list_asked(document: Table, places: Places, selection: Selection) -> Lines:
     """List what a project asks for, each with the index that its tool takes it from."""
     entries = list(list_entries(document, selection))
-    bound = {name_of(entry.name): entry.index for entry in entries}
+    bound = {name_of(key): index for _, key, index in entries}
     asked = [
         (Line(text, places.of(text), links=places.path), bound.get(name_of(text), ""))
         for text in _list_stated(document, selection)
     ]
     asked += [
-        (Line(entry.text, places.key(entry.name), links=places.path), entry.index)
-        for entry in entries
-        if entry.text
+        (Line(text, places.key(key), links=places.path), index)
+        for text, key, index in entries
+        if text
     ]
     indexes = index_finder(document, selection)
     found = (with_index(indexes(line.text, name), [line], is_only=True) for line, name in asked)
@@ -211,23 +211,26 @@ def _find_pythons(text: str, location: str) -> Line | None:
 
 def _list_stated(document: Table, selection: Selection) -> Iterator[str]:
     """Yield what a pyproject.toml lists, with the extras of its own that an extra names."""
-    project = document.get("project")
+    project, groups = document.get("project"), document.get("dependency-groups")
     optional = dig(project, "optional-dependencies")
     own = canonical_name(str(dig(project, "name")))
-    texts = [*list_in(project, "dependencies")] if selection.takes_project else []
-    for name in selection.pick(document.get("dependency-groups"), selection.groups):
-        texts += _list_group(document, name)
+    named = selection.pick(groups, selection.groups)
     extras = selection.pick(optional, selection.extras)
-    for extra in extras:
-        texts += list_in(optional, extra)
-    for text in texts:  # grows while it is walked, and so do the extras
+    texts = [*list_in(project, "dependencies")] if selection.takes_project else []
+    for table, keys in ((groups, named), (optional, extras)):
+        texts += [item for key in keys for item in list_in(table, key)]
+    for text in texts:  # grows while it is walked, and so do the groups and the extras
         asked = find_requirement(text) if isinstance(text, str) else None
+        included = str(dig(text, "include-group") or "")
         if asked is not None and asked.name == own:
             new = [name for name in asked.extras if name not in extras]
             extras += new
             texts += [item for name in new for item in list_in(optional, name)]
         elif isinstance(text, str):
             yield text
+        elif included and included not in named:
+            named.append(included)
+            texts += list_in(groups, included)
 
 
 def _list_locked_lines(packages: list[Table], path: str) -> Lines:
@@ -244,18 +247,6 @@ def _name_left_out(taken: Lines, every: Lines) -> Lines:
     texts = dict.fromkeys(line.text.partition(" ;")[0] for line in left)
     gap = f"An extra or a group brings {' or '.join(texts)}: name it with --extra or --group."
     return (Line(gap, left[0].location),)
-
-
-def _list_group(document: Table, name: str) -> Iterator[str]:
-    """List the requirements of a dependency group, with those of the groups that it includes."""
-    names = [name]
-    for each in names:  # grows while it is walked
-        for item in list_in(document, "dependency-groups", each):
-            included = str(dig(item, "include-group") or "")
-            if isinstance(item, str):
-                yield item
-            elif included and included not in names:
-                names.append(included)
 
 
 _PDM_GROUPS = ("default", "dev")
@@ -342,21 +333,18 @@ def read_pyproject(
 ) -> Blueprint:
     """Read a pyproject.toml, with the files beside it that state what it leaves to them."""
     blueprint = parse_project(text, path, selection)
-    document, beside = read_toml(text, path), files.relative_to(path)
-    dynamic = dig(document, "tool", "setuptools", "dynamic", "dependencies", "file")
-    names = [dynamic] if isinstance(dynamic, str) else list_in(dynamic)
-    found = [file for name in names if (file := beside.find(str(name)))]
-    if "dependencies" in list_in(document, "project", "dynamic") or blueprint.gaps:
-        parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
-        if not found or len(found) < len(names):
-            extras = selection.extras if selection else ()
-            setup = _find_setup(posixpath.dirname(path) or ".", files, extras)
-            parts = [setup] if setup else []
-        lines = tuple(line for part in parts for line in part.requirements)
-        gap = Line(f"{path} does not state its dependencies, which are not judged.", path)
-        gaps = () if parts else blueprint.gaps or (gap,)
-        blueprint = replace(blueprint.plus(requirements=lines), gaps=gaps)
-    return blueprint
+    if not blueprint.gaps:
+        return blueprint
+    table = dig(read_toml(text, path), "tool", "setuptools", "dynamic", "dependencies", "file")
+    names = [table] if isinstance(table, str) else list_in(table)
+    found = [file for name in names if (file := files.relative_to(path).find(str(name)))]
+    parts = [parse_requirements(inner[1], inner[0], files) for inner in found]
+    if not parts or len(found) < len(names):
+        extras = selection.extras if selection else ()
+        setup = _find_setup(posixpath.dirname(path) or ".", files, extras)
+        parts = [setup] if setup else []
+    lines = [line for part in parts for line in part.requirements]
+    return replace(blueprint.plus(requirements=lines), gaps=() if parts else blueprint.gaps)
 
 
 def _find_setup(folder: str, files: Files, extras: Names) -> Blueprint | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from envcheck.check.selection import Selection, may_hold
 from envcheck.host.documents import dig, list_in, table_in, tables_in
-from envcheck.model import dataclass, numbers
+from envcheck.model import numbers
 from envcheck.model.versions import name_of
 
 _Table = Mapping[str, Any]
@@ -23,13 +23,8 @@ _INDEXES = ("tool.uv.index", "tool.poetry.source", "tool.pdm.source", "source", 
 _MARKERS = ("sys_platform", "platform_machine", "platform_system", "python_version", "os_name")
 
 
-@dataclass
-class Entry:
-    """One requirement of a table, with the name of the index that it is bound to."""
-
-    name: str
-    text: str  # PEP 508; "" where [project] states it
-    index: str = ""
+# A requirement (PEP 508; "" where [project] states it), its key, and the index it is bound to.
+Entry = tuple[str, str, str]
 
 
 def list_entries(document: _Table, selection: Selection) -> Iterator[Entry]:
@@ -75,7 +70,7 @@ def _read_entry(name: str, row: _Table) -> Entry | None:
     elif isinstance(version, str):
         text += write_specifier(version)
     elif "source" in row:  # of what [project] requires
-        return Entry(name, "", str(row["source"]))
+        return "", name, str(row["source"])
     else:
         return None
     markers = [f"{key} {row[key]}" for key in _MARKERS if key in row]
@@ -85,7 +80,7 @@ def _read_entry(name: str, row: _Table) -> Entry | None:
         markers.append(f"python_version {operator} '{python}'")
     if markers:
         text += " ; " + " and ".join(f"({each})" if " or " in each else each for each in markers)
-    return Entry(name, text, str(row.get("source") or row.get("index") or ""))
+    return text, name, str(row.get("source") or row.get("index") or "")
 
 
 def write_specifier(text: str) -> str:
