@@ -292,7 +292,7 @@ def _walk(packages: list[Table], roots: list[Table], selection: Selection) -> se
             extras = (("optional-dependencies", str(extra)) for extra in list_in(edge, "extra"))
             parts = [("dependencies", ""), *extras]
             for target in by_name[str(edge.get("name"))]:
-                if edge.get("version") in {None, target.get("version")}:
+                if edge.get("version") in (None, target.get("version")):
                     queue += [(target, *part) for part in parts]
     return {number for number, *_ in seen}
 

@@ -139,7 +139,7 @@ def index_finder(document: _Table, selection: Selection) -> Callable[[str, str],
 
 def _is_usual(row: _Table) -> bool:
     """Return whether an index is asked for what names none; Pipenv asks the first, PyPI."""
-    is_asked_first = row.get("priority") in {None, "primary", "default"}
+    is_asked_first = row.get("priority") in (None, "primary", "default")
     return is_asked_first and not row.get("explicit") and "verify_ssl" not in row
 
 

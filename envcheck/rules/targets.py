@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from packaging.version import InvalidVersion, Version
 
@@ -363,7 +364,8 @@ def _means_older(context: Context, section: str, name: str, requirement: Require
         return False
     first = numbers(known[-1].version)
     if requirement.pin:
-        return Version(requirement.pin) < Version(known[-1].version)
+        with suppress(InvalidVersion):  # === takes any text
+            return Version(requirement.pin) < Version(known[-1].version)
     python = context.python.version.value
     pythons = [numbers(minor) for row in known for minor in row.pythons]
     is_older = bool(python and pythons) and numbers(python)[:2] < min(pythons)

@@ -855,3 +855,13 @@ def test_a_package_of_unknown_releases_brings_its_framework() -> None:
     assert judged("lightning\ntorch==2.1.0\n", "requirements.txt").verdict == "compatible"
     report = judged("FROM python:3.6-slim\nRUN pip install --no-deps lightning\n")
     assert report.verdict == "undetermined"
+
+
+def test_values_of_any_type_in_tables_end_nothing() -> None:
+    for text in (
+        '[[tool.uv.index]]\npriority = [1]\ninclude_packages = 3\n[project]\ndependencies = ["torch"]\n',
+        "[tool.poetry.dependencies]\ntorch = [3, {version = [1], extras = 2, python = 3}]\n",
+        "[tool.poetry]\ngroup = 3\nextras = {a = 3}\ndependencies = [1]\n",
+    ):
+        judged(text, "pyproject.toml")
+    assert judged("torchvision===.19.0\n", "requirements.txt").verdict == "undetermined"
