@@ -74,8 +74,8 @@ def _read_requirement(log: Log, text: str, events: list[Event]) -> str:
         return ""
     name, specifier = asked.name, asked.specifier
     removed = log.matrix.removed_distribution(name)
-    framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
-    if framework is None:
+    framework = log.matrix.framework_of(name) or (removed.framework if removed else "")
+    if not framework:
         is_of_linux = re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name)
         return "cuda-wheel-of-linux" if is_of_linux else "no-file-of-package"
     if "+" in specifier and any(item.plugins and item.owns(name) for item in FRAMEWORKS):
