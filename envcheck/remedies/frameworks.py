@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from envcheck.actions import RunCommand, RunEnvcheck
 from envcheck.frameworks import framework_names, framework_of, identity
-from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
 from envcheck.model.fixes import (
     ChooseFramework,
@@ -28,7 +27,7 @@ from envcheck.remedies.situation import (
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, is_conda_build
-from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
+from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, nearest_index_build
 from envcheck.rules.targets import WantedRelease, wanted_releases
 
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
@@ -242,16 +241,16 @@ def _install_gpu_build(situation: Situation, build: Build, installed: tuple[str,
 def _install_labelled_build(situation: Situation, build: Build) -> Remedy:
     """Install a CUDA build from the framework's own index, with a label such as +cu126."""
     name, title = build.framework, identity(build.framework).title
-    version, variant = choose_variant(situation.context, name, build.version)
-    if not variant:
+    row = nearest_index_build(situation.context, build)
+    if row is None:
         return Remedy(
             f"Install a CUDA build from {title}'s package index,"
             " as its installation page shows for this driver."
         )
-    index = index_url(name, cuda_label(variant))
-    steps = situation.install(f"{name}=={version}", index=index, force=build.installed)
+    requirement = f"{name}=={row.version}"
+    steps = situation.install(requirement, index=row.index, force=build.installed)
     return Remedy(
-        f"Install {name} {version} for CUDA {variant} from {title}'s package index.", steps
+        f"Install {name} {row.version} for CUDA {row.cuda} from {title}'s package index.", steps
     )
 
 

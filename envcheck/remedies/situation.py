@@ -39,7 +39,6 @@ from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import (
     best_gpu_row,
     find_index_build,
-    find_served_release,
     gpu_requirement,
 )
 from envcheck.rules.targets import JudgedFramework, judged_builds, judged_frameworks
@@ -383,10 +382,10 @@ class Situation:
             requirement = framework
             if is_pinned:
                 requirement = f"{framework}=={row.version}+{row.local}"
-            return self.install(requirement, index=row.index or "", upgrade=not is_pinned)
+            return self.install(requirement, index=row.index, upgrade=not is_pinned)
         row = None
         if capability:
-            row = find_served_release(context, framework, capability)
+            row = best_gpu_row(context, framework, capability=capability)
         elif public or self.facts.python.version.value is not None:
             row = best_gpu_row(context, framework, public)
         if self.os in ("windows", "darwin") or (capability and row is None):

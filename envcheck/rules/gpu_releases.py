@@ -276,20 +276,31 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
     return any(row.cuda_build and not row.yanked for row in rows)
 
 
-def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkRelease | None:
-    """Choose a CUDA release for this Python and driver.
+def best_gpu_row(
+    context: Context, framework: str, preferred: str = "", capability: str = ""
+) -> FrameworkRelease | None:
+    """Choose a CUDA release for this Python, driver and, where one is given, GPU.
 
-    Of the same minor where there is one, else the newest.
+    The preferred version, else one of its minor, else the newest.
     """
-    rows, line = gpu_rows(context, framework), major_minor(preferred)
-    same_version = [row for row in rows if row.version == preferred]
-    same_version += [row for row in rows if major_minor(row.version) == line]
-    matches = (
-        row
-        for row in (*same_version, *rows)
-        if supports_python(context, row) and driver_runs(context, row.cuda)
+    line = major_minor(preferred)
+    rows = sorted(
+        gpu_rows(context, framework),
+        key=lambda row: (row.version != preferred, major_minor(row.version) != line),
     )
-    return next((row for row in matches if not blocks_gpu(context, row)), None)
+    for row in rows:
+        if _runs_here(context, row, capability) and not blocks_gpu(context, row):
+            return row
+    return None
+
+
+def _runs_here(context: Context, row: FrameworkRelease, capability: str) -> bool:
+    """Return whether Python, driver and a GPU, if one is given, are those of a build."""
+    return (
+        supports_python(context, row)
+        and driver_runs(context, row.cuda)
+        and (not capability or serves_capability(context, row, capability))
+    )
 
 
 @once
@@ -315,10 +326,8 @@ def release_for_driver(context: Context, build: Build) -> str:
     if not context.driver.release.value:
         return ""
     if build.traits.index:
-        version, variant = choose_variant(context, build.framework, build.version)
-        if variant:
-            return f"{build.distribution} {version} for CUDA {variant}"
-        return ""
+        row = nearest_index_build(context, build)
+        return f"{build.distribution} {row.version} for CUDA {row.cuda}" if row else ""
     row = best_gpu_row(context, build.framework, build.version)
     return gpu_requirement(context, row) if row is not None else ""
 
@@ -341,28 +350,10 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
     return plugin.pin
 
 
-def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:
-    """Choose release and CUDA variant for this Python and driver.
-
-    `near` itself where it has one, else the newest.
-    """
-    rows = [
-        row
-        for row in context.matrix.builds(framework, context.platform)
-        if _is_offered(context, row)
-    ]
-    same_version = (row for row in rows if row.version == preferred)
-    for row in (*same_version, *rows):
-        if row.version == preferred or supports_python(context, row):
-            return row.version, row.cuda or ""
-    return "", ""
-
-
-def _is_offered(context: Context, row: FrameworkRelease) -> bool:
-    """Return whether a row is a CUDA build on PyTorch's own index that the driver runs."""
-    return (
-        bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)
-    )
+def nearest_index_build(context: Context, build: Build) -> FrameworkRelease | None:
+    """Find the CUDA build of the same release on its own index, else of the newest."""
+    found = find_index_build(context, build.framework, release=build.version, newest=True)
+    return found or find_index_build(context, build.framework, newest=True)
 
 
 def find_index_build(
@@ -383,12 +374,15 @@ def find_index_build(
     rows = context.matrix.builds(
         framework, context.platform, admits=release.__eq__ if release else None, pin=release
     )
-    offered = (row for row in rows if _is_offered(context, row) and supports_python(context, row))
-    matching = (row for row in offered if not cuda or row.cuda == cuda)
     found: FrameworkRelease | None = None
-    for row in (
-        row for row in matching if not capability or serves_capability(context, row, capability)
-    ):
+    for row in rows:
+        is_proposable = bool(row.local) and row.cuda_build and is_proposed(row)
+        if (
+            not is_proposable
+            or cuda not in ("", row.cuda)
+            or not _runs_here(context, row, capability)
+        ):
+            continue
         takes_first = newest or context.driver.release.value is not None
         if found is not None and (row.version != found.version or takes_first):
             break
@@ -412,18 +406,6 @@ def serves_capability(context: Context, row: FrameworkRelease, capability: str) 
     )
 
 
-def find_served_release(
-    context: Context, framework: str, capability: str
-) -> FrameworkRelease | None:
-    """Return the newest release for this Python and driver with machine code for a GPU."""
-    rows = (
-        row
-        for row in gpu_rows(context, framework)
-        if supports_python(context, row) and driver_runs(context, row.cuda)
-    )
-    return next((row for row in rows if serves_capability(context, row, capability)), None)
-
-
 def package_for_machine(
     context: Context, name: str, capability: str = ""
 ) -> tuple[FrameworkRelease | None, bool]:
@@ -433,18 +415,12 @@ def package_for_machine(
 
     Where none goes with the framework that is there, the newest of all comes with its own.
     """
-    rows = (
+    fitting = [
         row
         for row in context.matrix.companion_releases(name)
         if row.platform in (context.platform, "any")
-    )
-    usable = [
-        row
-        for row in rows
-        if not row.yanked and supports_python(context, row) and driver_runs(context, row.cuda)
-    ]
-    fitting = [
-        row for row in usable if not capability or serves_capability(context, row, capability)
+        and not row.yanked
+        and _runs_here(context, row, capability)
     ]
     beside = [
         build
