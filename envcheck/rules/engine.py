@@ -76,7 +76,8 @@ def find(
     for command in (*commands, *([context] if is_only_built else [])):
         run.decide_installation(command)
     if not is_only_built:
-        run.decide_all()
+        for item in _list_asked_rules(context):
+            run.decide(item)
     undecided = run.undecided()
     found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
     findings = [*found, *undecided, *_list_left_out()]
@@ -94,15 +95,6 @@ def _list_asked_rules(context: Context) -> list[Rule]:
     """List the rules that decide for a context's goal, in the order of the catalogue."""
     usable = sorted(_list_usable_rules(), key=lambda rule: _rank(rule.ids[0]))
     return [item for item in usable if item.goal == "any" or context.goal == "gpu"]
-
-
-@once
-def _rules_to_ask(_: Context) -> dict[frozenset[str], tuple[list[Rule], frozenset[str]]]:
-    """Hold the rules to ask of every requirement, and the ids already decided.
-
-    There is one for each limit of finding ids.
-    """
-    return {}
 
 
 def _list_usable_rules() -> list[Rule]:
@@ -132,46 +124,42 @@ def _list_left_out() -> list[Finding]:
 
 
 @once
-def _ask(context: Context, check: Check) -> tuple[list[Finding], Exception | None]:
-    """Return what a rule of envcheck finds, and what stopped it."""
+def _ask(
+    context: Context, check: Check, silenced: tuple[str, ...] = ()
+) -> tuple[list[Finding], Exception | None]:
+    """Return what a rule of envcheck finds, and what stopped it.
+
+    The ids of a `last` rule are `silenced` by the errors that the catalogue names.
+    """
     findings: list[Finding] = []
     try:
         findings.extend(check(context))
+        if findings and silenced and is_explained(context, silenced):
+            return [], None
     except Exception as error:  # noqa: BLE001 - `decide` reports it
         # its frames would hold every object that the rule saw
-        return findings, error.with_traceback(None)
+        return ([] if silenced else findings), error.with_traceback(None)
     return findings, None
 
 
-def is_explained(context: Context, item: Rule) -> bool:
-    """Return whether another rule finds an error that leaves a `last` rule no say.
+def is_explained(context: Context, ids: tuple[str, ...]) -> bool:
+    """Return whether another rule finds an error that leaves a `last` rule of some ids no say.
 
     Raises what keeps such a rule from deciding.
     """
     silencing = {
-        entry.id for entry in catalogue().values() if not set(item.ids).isdisjoint(entry.silences)
+        entry.id for entry in catalogue().values() if not set(ids).isdisjoint(entry.silences)
     }
-    asked = [
-        other
+    answers = [
+        _ask(context, other.check)
         for other in _list_asked_rules(context)
-        if not other.last and silencing.issuperset(other.ids)
+        if not other.last and not other.plugin and silencing.issuperset(other.ids)
     ]
-    answers = [_ask(context, other.check) for other in asked if not other.plugin]
     if any(_is_error(finding) for findings, _ in answers for finding in findings):
         return True
     for error in filter(None, (error for _, error in answers)):
         raise error
     return False
-
-
-@once
-def _ask_last(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
-    """Return what a `last` rule finds beside the others, and what stopped it or one of those."""
-    findings, error = _ask(context, item.check)
-    try:
-        return ([] if findings and is_explained(context, item) else findings), error
-    except Exception as stopped:  # noqa: BLE001 - `decide` reports it
-        return [], stopped.with_traceback(None)
 
 
 def _ask_plugin(context: Context, item: Rule) -> tuple[list[Finding], Exception | None]:
@@ -226,25 +214,6 @@ class _Run:
         # reason, severity: (fact, finding id)
         self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}
 
-    def decide_all(self) -> None:
-        """Ask the rules; those silent on a machine whatever is asked for are asked once."""
-        asked = _rules_to_ask(self.context)
-        rules, decided = asked.get(self.only) or (_list_asked_rules(self.context), frozenset())
-        self.checked.update(decided)
-        is_open = [self.decide(item) for item in rules]
-        if self.only not in asked:
-            silent = {
-                name
-                for item, holds in zip(rules, is_open, strict=True)
-                if not holds
-                for name in item.ids
-            }
-            wanted = silent & self.only if self.only else silent
-            asked[self.only] = (
-                [item for item, holds in zip(rules, is_open, strict=True) if holds],
-                frozenset(wanted),
-            )
-
     def decide_installation(self, command: Context) -> None:
         """Ask of what one command installs whether it can be installed."""
         final, self.context = self.context, command
@@ -253,8 +222,8 @@ class _Run:
                 self.decide(item)
         self.context = final
 
-    def decide(self, item: Rule) -> bool:
-        """Ask a rule about the wanted ids, and tell whether it may say more elsewhere.
+    def decide(self, item: Rule) -> None:
+        """Ask a rule about the wanted ids.
 
         A broken rule must not take the report with it.
         """
@@ -263,8 +232,7 @@ class _Run:
         else:
             ids = tuple(name for name in item.ids if name in self.only)
         if not ids:
-            return False
-        self.context.has_read_target = False
+            return
         findings, error = self._ask(item)
         if findings:
             self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
@@ -281,13 +249,12 @@ class _Run:
         else:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, item.severity, f"rule {item.ids[0]}", ids)
-        return bool(findings or error or item.plugin or self.context.has_read_target)
 
     def _ask(self, item: Rule) -> tuple[list[Finding], Exception | None]:
         if item.plugin:
             return _ask_plugin(self.context, item)
         if item.last:
-            return _ask_last(self.context, item)
+            return _ask(self.context, item.check, item.ids)
         return _ask(self.context, item.check)
 
     def _is_wanted(self, finding: Finding, item: Rule) -> bool:

@@ -198,7 +198,7 @@ def run(finding_id: str, judged: Context) -> list[Finding]:
     """Run every rule of one id as the engine does, but let an undecided one raise."""
     found: list[Finding] = []
     for item in RULES:
-        if finding_id in item.ids and not (item.last and is_explained(judged, item)):
+        if finding_id in item.ids and not (item.last and is_explained(judged, item.ids)):
             found += (
                 each
                 for each in item.check(judged)
