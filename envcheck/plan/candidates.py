@@ -779,7 +779,7 @@ def newest_companion(
 def companion_fault(
     context: Context, row: FrameworkRelease, release: FrameworkRelease | None
 ) -> str:
-    """Say why a companion's release does not work on this machine.
+    """Say why a companion's release does not work on this machine, or with a framework's release.
 
     Return "" where nothing speaks against it.
     """
@@ -795,10 +795,17 @@ def companion_fault(
     missing = [] if compiles else _list_unserved(context, row)
     if missing and not (release and context.matrix.is_on_index(row, release)):
         return f"has no code for compute capability {' or '.join(missing)}"
-    if release is not None:
-        for name, specifier in row.requires.items():
-            if not _has_dependency(context, row, name, release):
-                return f"requires {name}{specifier}, which does not go with it here"
+    return _misfit(context, row, release) if release else ""
+
+
+def _misfit(context: Context, row: FrameworkRelease, release: FrameworkRelease) -> str:
+    """Name what a companion requires of a framework or another package, and does not get."""
+    pin = asked_of(row, release.framework) or ""
+    if not within(release.version, pin):
+        return f"requires {release.framework}{pin}"
+    for name, specifier in row.requires.items():
+        if not _has_dependency(context, row, name, release):
+            return f"requires {name}{specifier}, which does not go with it here"
     return ""
 
 

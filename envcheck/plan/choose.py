@@ -34,9 +34,9 @@ from envcheck.plan.candidates import (
     OWN,
     SYSTEM,
     Candidate,
-    ChosenCompanion,
     CudaSource,
     candidates,
+    companion_fault,
     constraints,
     cuda_sources,
     documented_above,
@@ -302,74 +302,55 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Candi
 
 def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ...]:
     """Say that no release goes with what is asked for beside it, and what of that is the reason."""
+    if not request.companions:
+        return ()
     alone = {text: _first_with(context, request, (text,)) for text in request.companions}
-    missing = [text for text, candidate in alone.items() if candidate is None]
+    found = {text: candidate for text, candidate in alone.items() if candidate}
+    missing = [text for text in alone if text not in found]
     pair = next(
-        (two for two in combinations(alone, 2) if _first_with(context, request, two) is None), ()
+        (two for two in combinations(found, 2) if _first_with(context, request, two) is None), ()
     )
-    if not missing and pair:
-        needs = "; ".join(_describe_need(alone[text], request.framework) for text in pair)
+    if pair and not missing:
+        needs = "; ".join(_describe_need(found[text], request.framework) for text in pair)
         why = (
             f"{' and '.join(pair)} exclude each other:"
             f" no known release works with both. The newest are: {needs}."
         )
-        return (Rejected(request.text, "dependency-conflict", why),)
-    names = join_words(missing or request.companions)
-    newest = (_newest_with_fault(context, request, text) for text in missing)
-    faults = [f" {row.label} {fault}." for row, fault in newest if row and fault]
-    faults += [
-        f" {text}"
-        for text in (_source_obstacle(context, request, name) for name in missing)
-        if text
-    ]
-    faults += [
-        f" {item.label} has no build for the CPU."
-        for one in alone.values()
-        if one
-        for item in needs_gpu(context, one)
-    ]
-    why = f"No known release that the request allows works with {names}.{''.join(faults)}"
-    if request.companions:
-        return (Rejected(request.text, "dependency-conflict", why),)
-    return ()
+    else:
+        names = join_words(missing or request.companions)
+        faults = [fault for text in missing for fault in _list_faults(context, request, text)]
+        bound = (item for candidate in found.values() for item in needs_gpu(context, candidate))
+        faults += [f"{item.label} has no build for the CPU." for item in bound]
+        why = f"No known release that the request allows works with {names}."
+        why = " ".join(filter(None, (why, *faults)))
+    return (Rejected(request.text, "dependency-conflict", why),)
 
 
-def _newest_with_fault(
-    context: Context, request: Request, text: str
-) -> tuple[FrameworkRelease | None, str]:
-    """Return the newest release for a text, and what is wrong with it here."""
+def _list_faults(context: Context, request: Request, text: str) -> Iterator[str]:
+    """Say what is wrong with the newest release for a text here, and with compiling it."""
+    builds = [*candidates(context, replace(request, companions=()))]
     row, fault = newest_companion(context, text)
-    if row is None or fault:
-        return row, fault
-    pin = asked_of(row, request.framework) or ""
-    builds = candidates(context, replace(request, companions=()))
-    build = next((item.row for item in builds if within(item.row.version, pin)), None)
-    return newest_companion(context, text, build) if build else (row, fault)
-
-
-def _source_obstacle(context: Context, request: Request, text: str) -> str:
-    """Say why a source-only package cannot be had beside the newest CUDA build, or ""."""
-    builds = candidates(context, replace(request, companions=()))
-    candidate = None
-    if source_package(name_of(text)):
-        candidate = next((item for item in builds if item.is_gpu), None)
-    if candidate:
+    if row and not fault and builds:
+        pin = asked_of(row, request.framework) or ""
+        build = next((item for item in builds if within(item.row.version, pin)), builds[0])
+        row, fault = newest_companion(context, text, build.row)
+    if row and fault:
+        yield f"{row.label} {fault}."
+    on_gpu = next((item for item in builds if item.is_gpu), None)
+    if on_gpu and source_package(name_of(text)):
         from envcheck.remedies.packages import find_obstacle  # few are sources alone
 
-        return find_obstacle(context, text, candidate.row.build_version, candidate.cuda)
-    return ""
+        yield find_obstacle(context, text, on_gpu.row.build_version, on_gpu.cuda)
 
 
 def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
     return next(candidates(context, replace(request, companions=texts)), None)
 
 
-def _describe_need(candidate: Candidate | None, name: str) -> str:
+def _describe_need(candidate: Candidate, name: str) -> str:
     """Say what the newest companion requires: "vllm 0.33.0, for torch==2.14.0"."""
-    item = candidate.chosen[0] if candidate else None
-    pin = asked_of(item.row, name) if item and item.row else ""
-    if item is None:
-        return ""
+    item = candidate.chosen[0]
+    pin = asked_of(item.row, name) if item.row else ""
     return f"{item.label}, for {name}{pin}" if pin else item.label
 
 
@@ -636,7 +617,7 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
         else:
             if is_unstated(context.matrix, item.row, candidate.row):
                 yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
-            yield from _note_newer_companion(context, choice, item, text)
+            yield from _note_newer_companion(context, choice, candidate, item.row, text)
     for item in needs_gpu(context, candidate):
         yield _NEEDS_GPU.format(
             item=item.label, cuda=candidate.cuda, driver=_driver_of(context, candidate)
@@ -664,45 +645,29 @@ def _driver_of(context: Context, candidate: Candidate) -> str:
 
 
 def _note_newer_companion(
-    context: Context, choice: Choice, item: ChosenCompanion, text: str
+    context: Context, choice: Choice, candidate: Candidate, chosen: FrameworkRelease, text: str
 ) -> Iterator[str]:
     """Say why the newest release of what comes beside a framework is not the chosen one."""
-    newest, fault = newest_companion(context, text)
-    if (
-        newest is None
-        or choice.best is None
-        or item.row is None
-        or newest.version == item.row.version
-    ):
+    newest, fault = newest_companion(context, text, candidate.row)
+    if newest is None or newest.version == chosen.version:
         return
-    row = choice.best.candidate.row
-    pin = asked_of(newest, row.framework) or ""
+    name = name_of(text)
+    pin = asked_of(newest, candidate.row.framework) or ""
     judged = {word for one in choice.rejected for word in one.requirement.split()[1:]}
-    known = context.matrix.versions(row.framework)
-    is_admitted = any(
-        within(version, pin) and within(version, choice.request.specifier) for version in known
-    )
-    if (
-        not fault
-        and is_admitted
-        and not within(row.version, pin)
-        and f"{item.name}=={newest.version}" not in judged
-    ):
-        fault = f"requires {row.framework}{pin}"
-    if fault:
+    is_admitted = can_be_met(f"{pin},{choice.request.specifier}".strip(","))
+    if fault and is_admitted and f"{name}=={newest.version}" not in judged:
         yield f"{newest.label} is newer, but {fault}."
-    own = newest_of_own_index(item.name, choice.best.candidate.cuda or "", context.platform)
-    is_served = own and not documented_above(context, item.name, own)
+    own = newest_of_own_index(name, candidate.cuda or "", context.platform)
     if (
-        is_served
-        and Version(own) > Version(item.row.version)
-        and within(own, text.removeprefix(item.name))
+        own
+        and not documented_above(context, name, own)
+        and Version(own) > Version(chosen.version)
+        and within(own, text.removeprefix(name))
     ):
-        built = (
-            f"{item.name} {own} is on its project's own index for CUDA"
-            f" {major(choice.best.candidate.cuda)}"
+        yield (
+            f"documented: {name} {own} is on its project's own index for CUDA"
+            f" {major(candidate.cuda)}; that index was not read. {name}=={own} plans with it."
         )
-        yield f"documented: {built}; that index was not read. {item.name}=={own} plans with it."
 
 
 def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate) -> Iterator[str]:
@@ -715,9 +680,9 @@ def _note_newer_framework(context: Context, choice: Choice, candidate: Candidate
         return
     newer = f"{newest.row.label} is newer, but"
     for item in candidate.chosen:
-        pin = asked_of(item.row, newest.row.framework) if item.row else None
-        if not within(newest.row.version, pin or ""):
-            yield f"{newer} {item.label} requires {newest.row.framework}{pin}."
+        fault = companion_fault(context, item.row, newest.row) if item.row else ""
+        if fault:
+            yield f"{newer} {item.label} {fault}."
             return
     names = " and ".join(item.name for item in candidate.chosen)
     built = " and ".join(item.name for item in candidate.chosen if is_built_file(item))
