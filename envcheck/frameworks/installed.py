@@ -85,14 +85,26 @@ class LibrarySearch:
         self._activated: Optional[Tuple[str, ...]] = None  # not read yet
 
     def caller(
-        self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True
+        self,
+        path: str,
+        opens: Sequence[Tuple[str, bool]] = (),
+        *,
+        mandatory: bool = True,
+        loaded_by: Optional[Caller] = None,
+        via: str = "",
     ) -> Fact[Caller]:
-        """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
+        """Read a file that loads CUDA libraries; `opens` are those it opens at run time.
+
+        A library that was found for another file inherits the RPATH of what it is `loaded_by`.
+        """
         elf = self._host.elf(path)
         if not isinstance(elf, Known):
             return elf
         needed = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
-        return Known(Caller(path, elf.value, (*needed, *opens), self._program_rpath), elf.source)
+        rpath = self._program_rpath
+        if loaded_by is not None and loaded_by.elf.is_rpath:
+            rpath = (*loaded_by.elf.runpath, *loaded_by.rpath) or rpath
+        return Known(Caller(path, elf.value, (*needed, *opens), rpath, via), elf.source)
 
     def look_up(self, callers: Sequence[Caller], preload: str = "") -> Tuple[LibraryLookup, ...]:
         """Look up what `callers` load and what that needs in turn.
@@ -105,14 +117,25 @@ class LibrarySearch:
         while queue and len(lookups) < _LIMIT:
             caller = queue.popleft()
             for soname, mandatory in caller.wanted:
-                if soname not in lookups:
-                    found = self.find(soname, caller, preload)
-                    lookups[soname] = self._lookup(soname, caller, found, mandatory=mandatory)
-                    queue.extend(self._dependants(found, caller, mandatory=mandatory))
+                if soname in lookups:
+                    continue
+                found, opened = self.load(soname, caller, preload, mandatory=mandatory)
+                lookups[soname] = self._lookup(soname, caller, found, mandatory=mandatory)
+                if opened.value is not None:
+                    queue.append(opened.value)
         return tuple(lookups.values())
 
-    def find(self, soname: str, caller: Caller, preload: str = "") -> Fact[FoundLibrary]:
-        """Find a library for a file that needs it; `preload` as for `look_up`."""
+    def load(
+        self, soname: str, caller: Caller, preload: str, *, mandatory: bool = True
+    ) -> Tuple[Fact[FoundLibrary], Fact[Caller]]:
+        """Find a library for a file that needs it, and read it; `preload` as for `look_up`."""
+        found = self._find(soname, caller, preload)
+        if not isinstance(found, Known):
+            return found, found
+        path, via = found.value.path, found.value.via
+        return found, self.caller(path, mandatory=mandatory, loaded_by=caller, via=via)
+
+    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[FoundLibrary]:
         copies = [
             from_file(FoundLibrary(path, "preload"), path) for path in self._wheel_copies(soname)
         ]
@@ -139,26 +162,6 @@ class LibrarySearch:
         for path in self._loader.copies(soname, self._activated):
             yield from_file(FoundLibrary(path, "activation"), path)
 
-    def _dependants(
-        self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool
-    ) -> Iterator[Caller]:
-        if found.value is not None:
-            opened = self.open(found.value, caller, mandatory=mandatory)
-            if opened.value is not None:
-                yield opened.value
-
-    def open(self, found: FoundLibrary, caller: Caller, *, mandatory: bool = True) -> Fact[Caller]:
-        """Read a library that was found for `caller`, whose RPATH it inherits."""
-        elf = self._host.elf(found.path)
-        if not isinstance(elf, Known):
-            return elf
-        wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
-        inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
-        return Known(
-            Caller(found.path, elf.value, wanted, inherited or self._program_rpath, found.via),
-            elf.source,
-        )
-
     def copies(self, soname: str) -> Tuple[str, ...]:
         """List the copies of a library in wheels and toolkits, searched by the loader or not."""
         return tuple(
@@ -170,17 +173,19 @@ class LibrarySearch:
     def _lookup(
         self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool
     ) -> LibraryLookup:
-        at = found.value.path if isinstance(found, Known) else ""
+        copies = self.copies(soname)
+        if not isinstance(found, Known):
+            nothing = Absent((soname,))
+            return LibraryLookup(soname, caller.path, mandatory, found, "", copies, nothing)
+        at = found.value.path
         return LibraryLookup(
-            soname=soname,
-            needed_by=caller.path,
-            mandatory=mandatory,
-            found=Known(at, found.source) if isinstance(found, Known) else found,
-            via=found.value.via if isinstance(found, Known) else "",
-            elsewhere=tuple(copy for copy in self.copies(soname) if copy != at),
-            version=(
-                self._version(at, found.source) if isinstance(found, Known) else Absent((soname,))
-            ),
+            soname,
+            caller.path,
+            mandatory,
+            Known(at, found.source),
+            found.value.via,
+            tuple(copy for copy in copies if copy != at),
+            self._version(at, found.source),
         )
 
     def _version(self, path: str, source: Source) -> Fact[str]:

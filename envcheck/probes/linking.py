@@ -114,10 +114,6 @@ def load_linking_data() -> Linking:
     return load_data("frameworks/linking", Linking)
 
 
-class _NotCollectedError(Exception):
-    """The host cannot look symbols up: it is a recording, which holds none."""
-
-
 def collect_link_faults(
     inspection: Inspection, frameworks: Sequence[Framework]
 ) -> Fact[Tuple[LinkFault, ...]]:
@@ -126,11 +122,8 @@ def collect_link_faults(
         return Absent((f"ELF files on {inspection.host.system}",))
     rows = load_linking_data().frameworks  # a plugin's framework has none
     processes = [_Process(inspection, each) for each in frameworks if each.name in rows]
-    try:
-        for process in processes:
-            process.run()
-    except _NotCollectedError:
-        return NOT_COLLECTED
+    for process in processes:
+        process.run()
     faults = tuple(fault for process in processes for fault in process.faults)
     unread = [process.unread for process in processes if process.unread]
     if unread and not faults:
@@ -158,40 +151,38 @@ class _Process:
         kind, _, release = str(self._host.system_facts().get("libc", "")).partition(" ")
         # unknown: new enough
         self._glibc = numbers(release) if kind == "glibc" and numbers(release) else (999,)
-        self._begun = 0  # faults before what is being imported
+        # how the names of symbols begin -> libraries that define them
+        self._families: Dict[str, Tuple[str, ...]] = {
+            prefix: (library,) for prefix, library in load_linking_data().symbols.items()
+        }
 
     def run(self) -> None:
         """Import the framework, then its companions, and load what GPU work opens."""
-        data = load_linking_data()
-        families: Dict[str, Tuple[str, ...]] = {
-            prefix: (library,) for prefix, library in data.symbols.items()
-        }
         self._subject, release, location = self._find_framework()
         own = tuple(self._list_files(location, self.row.files))
         if not own:
             return
         if self._host.lacking_symbols(own[0], ()) == NOT_COLLECTED:
-            raise _NotCollectedError
+            self.unread = NOT_COLLECTED  # a recording holds no symbols
+            return
         self._stops = IMPORT
-        self._import((*self._list_dependencies(), *own), families)
+        self._import((*self._list_dependencies(), *own))
         if self.faults:
             return
-        families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
-        for row in data.companions:
+        self._families.update(dict.fromkeys(_list_prefixes(self.row), self.row.libraries))
+        for row in load_linking_data().companions:
             companions = self._inspection.installed.named((row.distribution,))
             if row.framework == self._framework.name and companions:
-                self._import_companion(row, companions[0], families)
+                self._import_companion(row, companions[0])
         self._import_python_code(release)
-        self._import_extensions(location, families)
+        self._import_extensions(location)
         self._preload, self._for_gpu, self._stops = self.row.preload_for_gpu, True, ""
         for folder in self._inspection.installed.folders:
             for path in self._list_files(folder.path, self.row.for_gpu):
                 self._subject = self._owner(path)
-                self._import((path,), families)
+                self._import((path,))
 
-    def _import_companion(
-        self, row: CompanionImport, companion: Distribution, families: Mapping[str, Tuple[str, ...]]
-    ) -> None:
+    def _import_companion(self, row: CompanionImport, companion: Distribution) -> None:
         def has(name: str) -> bool:
             return isinstance(self._host.status(posixpath.join(companion.location, name)), Known)
 
@@ -203,16 +194,16 @@ class _Process:
         self._opened.update(paths)
         first = len(self.faults)
         if row.one_of:
-            self._import_one(paths, families)
+            self._import_one(paths)
         else:
-            self._import(paths, families)
+            self._import(paths)
         if row.by_cuda and not self._host.environment().get(row.override):
             self._choose_by_cuda(row, companion)
         if row.cuda_parts and len(self.faults) == first:
             self._stops = IMPORT
             self._compare_cuda(companion, row.cuda_parts)
 
-    def _import_one(self, paths: Sequence[str], families: Mapping[str, Tuple[str, ...]]) -> None:
+    def _import_one(self, paths: Sequence[str]) -> None:
         """Import files of which one is enough.
 
         Where none loads, keep what is wrong with the framework for all.
@@ -220,7 +211,7 @@ class _Process:
         tried: List[List[LinkFault]] = []
         for path in paths:
             first = len(self.faults)
-            self._import((path,), families, past_missing=True)
+            self._import((path,), past_missing=True)
             tried.append(self.faults[first:])
             del self.faults[first:]
         if not tried or not all(tried):
@@ -268,7 +259,7 @@ class _Process:
                         "symbols": (name,),
                         "found": self._read_module(companion.location, source)[0],
                     }
-                    self.faults.append(self._fault("missing-name", path, source, **cells))
+                    self._add_fault("missing-name", path, source, **cells)
                     return
 
     def _read_module(self, location: str, module: str) -> Tuple[str, str]:
@@ -306,9 +297,7 @@ class _Process:
         if stated and held and not any(each[:parts] == numbers(stated)[:parts] for each in held):
             folder = posixpath.join(companion.location, posixpath.dirname(row.by_cuda))
             newest = ".".join(map(str, held[-1]))
-            self.faults.append(
-                self._fault("other-cuda", folder, "", symbols=(newest, stated), found=path)
-            )
+            self._add_fault("other-cuda", folder, "", symbols=(newest, stated), found=path)
 
     def _read_cuda(self, location: str) -> Tuple[str, str]:
         """Return where the framework states its CUDA, and which: cuda = '13.2'."""
@@ -322,13 +311,10 @@ class _Process:
         label = re.search(r"\+cu(\d+)(\d)['\"]", self._host.read_text(path).value or "")
         found, stated = self._read_cuda(companion.location)
         if label and stated and label.groups()[:parts] != tuple(stated.split("."))[:parts]:
-            self.faults.append(
-                self._fault(
-                    "other-cuda", path, "", symbols=(".".join(label.groups()), stated), found=found
-                )
-            )
+            built = ".".join(label.groups())
+            self._add_fault("other-cuda", path, "", symbols=(built, stated), found=found)
 
-    def _import_extensions(self, location: str, families: Mapping[str, Tuple[str, ...]]) -> None:
+    def _import_extensions(self, location: str) -> None:
         """Import the extensions that were compiled against the framework.
 
         What stops without them nobody recorded.
@@ -350,7 +336,7 @@ class _Process:
                 self._subject = (
                     name or self._owner(path) or posixpath.basename(path).partition(".")[0]
                 )
-                self._import((path,), families)
+                self._import((path,))
 
     def _list_patterns(self, each: Distribution) -> Tuple[str, ...]:
         """List where a distribution may have files that were compiled against the framework."""
@@ -391,22 +377,16 @@ class _Process:
                 if fnmatch.fnmatchcase(found, name):
                     yield posixpath.join(folder, found)
 
-    def _import(
-        self,
-        paths: Sequence[str],
-        families: Mapping[str, Tuple[str, ...]],
-        *,
-        past_missing: bool = False,
-    ) -> None:
+    def _import(self, paths: Sequence[str], *, past_missing: bool = False) -> None:
         """Load files; what a failed one loaded is gone again.
 
         `past_missing`: look symbols up in what was found.
         """
-        self._begun, before = len(self.faults), dict(self.loaded)
+        begun, before = len(self.faults), dict(self.loaded)
         opened = [caller for path in paths for caller in self._open(path)]
-        if len(self.faults) == self._begun or past_missing:
-            self._check_symbols(opened, families)
-        if len(self.faults) > self._begun and before:
+        if len(self.faults) == begun or past_missing:
+            self._check_symbols(opened)
+        if len(self.faults) > begun and before:
             self.loaded = before
 
     def _open(self, path: str) -> Iterator[Caller]:
@@ -427,30 +407,25 @@ class _Process:
 
     def _load(self, soname: str, caller: Caller) -> Optional[Caller]:
         search = self._inspection.search
-        found = search.find(soname, caller, self._preload)
+        found, read = search.load(soname, caller, self._preload)
         # the build's libraries are looked up anyway
         if isinstance(found, Absent) and not self._for_gpu:
             elsewhere = search.copies(soname)
-            self.faults.append(
-                self._fault("missing-library", caller.path, soname, elsewhere=elsewhere)
-            )
+            self._add_fault("missing-library", caller.path, soname, elsewhere=elsewhere)
         elif isinstance(found, Unknown):
             self.unread = self.unread or found
         elif isinstance(found, Known):
-            read = search.open(found.value, caller)
-            if isinstance(read, Known):
-                return read.value
             self._note_unreadable(read, caller.path, soname, found.value.path)
-        return None
+        return read.value
 
     def _note_unreadable(self, read: Fact[Caller], asking: str, soname: str, path: str) -> None:
         if isinstance(read, Unknown) and read.why == "unparsable":
-            self.faults.append(self._fault("damaged", asking, soname, found=path))
+            self._add_fault("damaged", asking, soname, found=path)
         elif isinstance(read, Unknown):
             self.unread = self.unread or read
 
-    def _fault(self, kind: str, asking: str, soname: str, **cells: Any) -> LinkFault:
-        return LinkFault(
+    def _add_fault(self, kind: str, asking: str, soname: str, **cells: Any) -> None:
+        fault = LinkFault(
             self._subject,
             kind,
             asking,
@@ -462,6 +437,7 @@ class _Process:
             stops=USE if self._stops == GPU else self._stops,
             **cells,
         )
+        self.faults.append(fault)
 
     def _owner(self, path: str) -> str:
         """Name the distribution of a file.
@@ -480,23 +456,30 @@ class _Process:
                 return each.name
         return ""
 
-    def _check_symbols(
-        self, callers: Sequence[Caller], families: Mapping[str, Tuple[str, ...]]
-    ) -> None:
+    def _check_symbols(self, callers: Sequence[Caller]) -> None:
         """Look up every symbol that one distribution takes from another."""
         libraries = (*load_cuda_data()["library_prefixes"], *self._list_foreign())
         before = len(self.faults)
         for caller in callers:
             self._check_versions(caller)
         for caller in () if len(self.faults) > before else callers:
-            needs = self._host.symbol_needs(caller.path, tuple(families), libraries)
+            needs = self._host.symbol_needs(caller.path, tuple(self._families), libraries)
             grouped: Dict[Tuple[str, ...], List[SymbolNeed]] = {}
             for need in needs.value or ():
-                grouped.setdefault(_libraries_of(need, families), []).append(need)
+                grouped.setdefault(self._libraries_of(need), []).append(need)
             for names, wanted in grouped.items():
                 self._check_group(
                     caller, [file for name in names for file in self._named(name)], tuple(wanted)
                 )
+
+    def _libraries_of(self, need: SymbolNeed) -> Tuple[str, ...]:
+        """Name the libraries that define a symbol: that of its version, or those of its family."""
+        if need.library:
+            return (need.library,)
+        for prefix, libraries in self._families.items():
+            if need.name.startswith(prefix):
+                return libraries
+        return ()
 
     def _list_foreign(self) -> Iterator[str]:
         """Yield the sonames that LD_LIBRARY_PATH substitutes for the system's."""
@@ -514,9 +497,7 @@ class _Process:
                 and version.startswith("GLIBC_2")
                 and numbers(version[len("GLIBC_") :]) > self._glibc
             ):
-                self.faults.append(
-                    self._fault("missing-symbol-version", caller.path, soname, symbols=(version,))
-                )
+                self._add_fault("missing-symbol-version", caller.path, soname, symbols=(version,))
                 return
             file = self.loaded.get(soname)
             is_noted = file is None or any(fault.found == file.path for fault in self.faults)
@@ -527,9 +508,7 @@ class _Process:
                 and version not in (file.elf.versions_defined or (version,))
             ):
                 cells = {"symbols": (version,), "found": file.path, "via": file.via}
-                self.faults.append(
-                    self._fault("missing-symbol-version", caller.path, soname, **cells)
-                )
+                self._add_fault("missing-symbol-version", caller.path, soname, **cells)
 
     def _named(self, name: str) -> Iterator[Caller]:
         """Yield the loaded files with a soname, or of a library: libnccl is libnccl.so.2."""
@@ -551,11 +530,11 @@ class _Process:
                 result = self._host.lacking_symbols(file.path, lacking)
                 lacking = result.value or ()  # without a table that can be read
         if lacking:
-            self.faults.append(self._symbol_fault(caller, files[0], lacking))
+            self._add_symbol_fault(caller, files[0], lacking)
 
-    def _symbol_fault(
+    def _add_symbol_fault(
         self, caller: Caller, file: Caller, lacking: Tuple[SymbolNeed, ...]
-    ) -> LinkFault:
+    ) -> None:
         defined = file.elf.versions_defined
         versions = [
             need.version
@@ -567,7 +546,7 @@ class _Process:
         soname = next(
             (soname for soname, other in self.loaded.items() if other is file), file.elf.soname
         )
-        return self._fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
+        self._add_fault(kind, caller.path, soname, symbols=names, found=file.path, via=file.via)
 
 
 def _admits(requires: Sequence[str], name: str, release: str) -> bool:
@@ -634,13 +613,3 @@ def _list_prefixes(row: FrameworkImport) -> Iterator[str]:
     for namespace in row.namespaces:
         for beginning in ("_ZN", "_ZNK", "_ZNR", "_ZTIN", "_ZTVN"):
             yield f"{beginning}{namespace}"
-
-
-def _libraries_of(need: SymbolNeed, families: Mapping[str, Tuple[str, ...]]) -> Tuple[str, ...]:
-    """Name the libraries that define a symbol: the one of its version, or those of its family."""
-    if need.library:
-        return (need.library,)
-    for prefix, libraries in families.items():
-        if need.name.startswith(prefix):
-            return libraries
-    return ()
