@@ -165,9 +165,15 @@ def judge_blueprints(
             for finding in {(item.id, item.message): item for item in found}.values()
         ]
         checked |= ids
-    notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
+    said_once = {
+        (item.id, item.message): item
+        for item in reversed(findings)
+        if item.severity == NOTE or item.verdict == UNDETERMINED
+    }
     unique = [
-        item for item in dict.fromkeys(findings) if notes.get((item.id, item.message), item) == item
+        item
+        for item in dict.fromkeys(findings)
+        if said_once.get((item.id, item.message), item) == item
     ]
     final = [apply_ignores(finding, unique, gate.config.ignored, gate.today) for finding in unique]
     is_empty = not has_framework and not any(item.unread or item.refused for item in environments)
@@ -277,7 +283,8 @@ def _headline(report: Report, path: str, unchecked: str, environment: Environmen
     work = "GPU deep learning" if report.goal == "gpu" else "deep learning on the CPU"
     if report.verdict == INCOMPATIBLE:
         return f"{path}: {report.headline}"
-    if report.verdict == UNDETERMINED and environment.holds_framework:
+    is_named = any(item.id == "release-unknown" for item in report.findings)
+    if report.verdict == UNDETERMINED and (environment.holds_framework or is_named):
         return f"{path} does not show whether its build works for {work}."
     if report.verdict == UNDETERMINED:
         return f"{path} names no framework that envcheck can judge."

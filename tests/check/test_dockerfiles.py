@@ -200,6 +200,15 @@ def test_what_fails_while_the_image_is_built_comes_first_and_follows_from_nothin
     assert report.headline.startswith("Dockerfile: flash-attn is built here, which needs nvcc")
 
 
+def test_a_release_that_the_matrix_does_not_list_is_said_once_for_all_stages() -> None:
+    step = "RUN pip install onnxruntime-gpu==1.20.99\n"
+    report = judged(
+        f"FROM {CUDA_124} AS build\n{step}FROM {CUDA_124}\nCOPY --from=build /opt/venv /opt/venv\n"
+    )
+    assert [item.id for item in report.findings if item.severity == "error"] == ["release-unknown"]
+    assert report.headline.startswith("Dockerfile does not show whether its build works")
+
+
 def test_a_named_platform_is_the_one_judged() -> None:
     text = "FROM --platform=linux/{} ubuntu:22.04\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install tensorflow==2.10.1\n"
     machines = [judged(text.format(name)) for name in ("amd64", "arm64")]
