@@ -216,11 +216,16 @@ def typed_words(action: Action, system: str = "") -> tuple[str, ...]:
     return ("env", *settings, *argv)
 
 
-def script_line(action: Action, system: str) -> str:
-    """Write an action for a script of sh or of PowerShell."""
+def script_line(action: Action, system: str = "") -> str:
+    """Write an action for a script.
+
+    Of sh, where the lines of a file stand as they are, or of PowerShell.
+    """
     if system == "windows":
         return powershell_line(action.command(system), action.variables())
-    return action_line(action, system, folded=True)
+    if isinstance(action, WriteFile):
+        return "\n".join(_document_lines(action))
+    return action_line(action, system)
 
 
 def _writing_parts(action: WriteFile) -> tuple[str, ...]:
@@ -232,8 +237,16 @@ def _writing_parts(action: WriteFile) -> tuple[str, ...]:
     return (
         f"{_write_beginning(action)}printf '%s\\n'",
         *map(_quote_whole, map(inert, action.lines)),
-        f"{'>>' if action.appends else '>'} {posix_word(inert(action.path))}",
+        _write_end(action),
     )
+
+
+def _document_lines(action: WriteFile) -> tuple[str, ...]:
+    lines = tuple(map(inert, action.lines))
+    mark = next(
+        mark for mark in ("END", *(f"END{number}" for number in range(99))) if mark not in lines
+    )
+    return (f"{_write_beginning(action)}cat {_write_end(action)} <<'{mark}'", *lines, mark)
 
 
 def _write_beginning(action: WriteFile) -> str:
@@ -244,6 +257,10 @@ def _write_beginning(action: WriteFile) -> str:
     if action.new_folder:
         return f"mkdir -p -- {posix_word(posixpath.dirname(inert(action.path)))} && "
     return ""
+
+
+def _write_end(action: WriteFile) -> str:
+    return f"{'>>' if action.appends else '>'} {posix_word(inert(action.path))}"
 
 
 def _quote_whole(line: str) -> str:

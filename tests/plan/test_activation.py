@@ -207,7 +207,7 @@ def test_what_is_typed_writes_what_the_command_writes(
     steps = activation_steps(made_at(Path(NAME), installer=installer), EVERY)
     ways: list[Callable[[Step], str]] = [lambda step: action_line(step.action, folded=True)]
     if SHELLS[shell][1] == "sh":
-        ways.append(lambda step: script_line(step.action, ""))
+        ways.append(lambda step: script_line(step.action))
     trees = []
     for number, typed in enumerate([None, *ways]):
         root = tmp_path / str(number)

@@ -68,7 +68,7 @@ def test_a_shell_reads_the_commands_back(name: str) -> None:
     )
     expected = [step for step in PLANS[name].steps if argv(step) and step.scope != "system"]
     for written in [
-        script_line(step.action, "") for step in expected if isinstance(step.action, WriteFile)
+        script_line(step.action) for step in expected if isinstance(step.action, WriteFile)
     ]:
         assert script.count(written) == 1  # tests/plan/test_activation.py has shells run them
         script = script.replace(written, "")
