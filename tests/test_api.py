@@ -157,7 +157,7 @@ REFUSED: dict[str, Any] = {
         "torch", platform="linux_x86_64", torch_index="x"
     ),
     "name at least one condition": envcheck.matrix,
-    "--platform beos: give one of": lambda: envcheck.matrix(platform="beos"),
+    "--platform 'beos': give one of": lambda: envcheck.matrix(platform="beos"),
     "exclude each other: ask two questions": lambda: envcheck.matrix("torch", python="3.11"),
     "are about a file: name it": lambda: envcheck.check(driver="570"),
     "--driver 'x': give a driver release": lambda: envcheck.check(file="Dockerfile", driver="x"),

@@ -175,7 +175,7 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
         {"driver": "525.60"},
         {"driver": "470.57.02", "gpu": "RTX 5090"},
         {"python": "3.13", "gpu": "GTX 1080", "driver": "580.65.06"},
-        {"driver": "550.54", "gpu": "GTX 750 Ti"},
+        {"driver": "550.54", "gpu": "GTX 950"},
         {"platform": "win_amd64", "driver": "560.70"},
         {"framework": "torch", "gpu": "A100"},
         {"requirement": "torch"},

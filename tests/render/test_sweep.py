@@ -30,9 +30,9 @@ SYSTEMS = ("windows", "darwin")
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 PROGRAMS = {  # what a Windows or a Mac has, or what a fix has just had installed
     "windows": "cd cmake cmd conda docker envcheck ffmpeg kubectl mim move ninja nvcc nvidia-smi pip powershell py "
-    "python reg Rscript set taskkill tf_upgrade_v2 uv vllm wevtutil where.exe winget wsl.exe",
-    "darwin": "cd cmake conda df docker env envcheck export ffmpeg find kill kubectl mim mv ninja pip printenv printf "
-    "ps python python3 python3.9 python3.12 rm Rscript sh source tail tf_upgrade_v2 unset ulimit uv vllm",
+    "python reg Rscript set taskkill tf_upgrade_v2 uv vllm wandb wevtutil where.exe winget wsl.exe",
+    "darwin": "cd cmake conda df docker env envcheck export ffmpeg find kill kubectl ln mim mkdir mv ninja pip printenv printf "
+    "ps python python3 python3.9 python3.12 rm rmdir Rscript sh source tail test tf_upgrade_v2 unset ulimit uv vllm wandb",
 }
 STRANGE = {
     "windows": r"\bsudo\b|\bexport \w|LD_LIBRARY_PATH|\$\(|\$\{|\bchmod\b|\bapt(?:-get)?\b|\bdmesg\b|(?<!-)\brm -"
@@ -126,8 +126,11 @@ def fixes(system: str) -> tuple[Report, ...]:
 
 
 def _of_row(row: RemedyRow, situation: Situation) -> Remedy:
-    # a word, number and requirement
-    values = RuleValues(FollowRow(values=tuple((name, "8") for name in row.shown)))
+    # a word, number and requirement; the program that keeps a lock file
+    sample = {"locker": "uv"}
+    values = RuleValues(
+        FollowRow(values=tuple((name, sample.get(name, "8")) for name in row.shown))
+    )
     found = fill_row(row, values, situation)
     assert found is not None, row
     return found
