@@ -231,6 +231,13 @@ class ClaimValues:
         return requirement if is_known and is_requirement(requirement) else ""
 
     @property
+    def needed_known(self) -> str:
+        """Return what a sentence says is required where it names a known distribution."""
+        needed = self.find_capture("needed")
+        is_known = is_known_distribution(name_of(needed), self.log.matrix)
+        return needed if is_known and is_requirement(needed) else ""
+
+    @property
     def cudnn_wanted(self) -> str:
         """Return the cuDNN that a message says the build was made with."""
         version = self.find_capture("cudnn_built")

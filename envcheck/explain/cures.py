@@ -15,7 +15,6 @@ from envcheck.explain.claim_values import (
     SHAPES,
     VERSION,
     ClaimValues,
-    is_known_distribution,
     match_shape,
 )
 from envcheck.explain.log import Log, find_framework_of_message, parse_number
@@ -71,7 +70,7 @@ from envcheck.model.fixes import (
     UseOtherPython,
 )
 from envcheck.model.text import find_group
-from envcheck.model.versions import cuda_of_digits, find_requirement, name_of
+from envcheck.model.versions import cuda_of_digits, find_requirement
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, toolkit_of
 
@@ -126,12 +125,6 @@ def _match_driver_parts(values: ClaimValues) -> MatchDriverParts:
     return MatchDriverParts(*versions)
 
 
-def _start_fabric_manager(values: ClaimValues) -> StartFabricManager:
-    return StartFabricManager(
-        values.log.driver or (find_group(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text))
-    )
-
-
 def _replace_owner(values: ClaimValues) -> Fix:
     if "vfio" in values.find_own_capture("owner"):
         return ReleaseFromVirtualMachine()
@@ -144,13 +137,9 @@ _OF_COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"
 _OF_SOME_INSTRUCTION = {"illegal-instruction", "trap-invalid-opcode"}
 
 
-def _serve_newer_gpu(values: ClaimValues) -> Fix:
+def _serve_gpu(values: ClaimValues, *, is_newer: bool = True) -> Fix:
     if "nvrm-needs-open" in values.signatures:
         return InstallKernelModule("open")
-    return _serve_gpu(values)
-
-
-def _serve_gpu(values: ClaimValues, *, is_newer: bool = True) -> Fix:
     row = values.log.matrix.architecture(values.cc)
     is_known = row is not None and (row.first_toolkit if is_newer else row.last_toolkit)
     if is_known and _OF_COMPILERS & set(values.signatures):
@@ -167,12 +156,6 @@ def _follow_xid(values: ClaimValues) -> FollowXid:
         tuple(code for code in stated if match_shape(code, SHAPES["xid"])),
         pci=find_group(pci, values.text),
         recovery=find_group(recovery, values.text),
-    )
-
-
-def _use_other_processor(values: ClaimValues) -> UseOtherProcessor:
-    return UseOtherProcessor(
-        values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures)
     )
 
 
@@ -255,13 +238,6 @@ def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
     )
 
 
-def _install_needed(values: ClaimValues) -> Fix | None:
-    """Install what a sentence says is required."""
-    needed = values.find_capture("needed")
-    is_known = is_known_distribution(name_of(needed), values.log.matrix)
-    return InstallRequirements((needed,)) if is_known and is_requirement(needed) else None
-
-
 def _install_framework(values: ClaimValues) -> InstallFramework:
     module = values.find_capture("module").partition(".")[0]
     is_known = values.log.matrix.framework_of(module)
@@ -334,8 +310,7 @@ _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}
 
 
 def _restore_keras_2(values: ClaimValues) -> RestoreKeras2 | None:
-    meets_keras_3 = bool(_KERAS_2 & set(values.signatures))
-    if meets_keras_3 and values.framework:
+    if _KERAS_2 & set(values.signatures) and values.framework:
         return RestoreKeras2(values.framework)
     return None
 
@@ -463,7 +438,9 @@ def _make(record: Callable[..., Fix], *names: str) -> Cure:
 
 
 CURES: dict[str, Cure] = {
-    "cpu-missing-avx": _use_other_processor,
+    "cpu-missing-avx": lambda values: UseOtherProcessor(
+        values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures)
+    ),
     "cuda-wheel-conflict": _keep_one_cuda_major,
     "cudnn-missing": _install_cudnn,
     "cudnn-shadowed": _use_right_copy,
@@ -471,7 +448,6 @@ CURES: dict[str, Cure] = {
     "cudnn-too-old": _install_cudnn,
     "cudnn-wrong-cuda-build": _install_cudnn,
     "cudnn-wrong-major": _install_cudnn,
-    "dependency-conflict": _install_needed,
     "driver-library-mismatch": _match_driver_parts,
     "driver-missing": _make(InstallMissingDriver),
     "driver-not-in-container": _make(PassGpusToContainer),
@@ -479,13 +455,15 @@ CURES: dict[str, Cure] = {
     "driver-secure-boot": _make(SignModule),
     "driver-too-old": _install_driver,
     "extension-build-mismatch": _replace_extension,
-    "fabric-manager": _start_fabric_manager,
+    "fabric-manager": lambda values: StartFabricManager(
+        values.log.driver or find_group(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text)
+    ),
     "framework-cpu-build": _install_cuda_build,
     "framework-cuda-extra-missing": _install_cuda_libraries,
     "framework-missing": _install_framework,
     "framework-package-removed": _install_replacement,
     "glibc-too-old": _make(UseNewerGlibc, "glibc_wanted"),
-    "gpu-arch-too-new": _serve_newer_gpu,
+    "gpu-arch-too-new": _serve_gpu,
     "gpu-arch-too-old": partial(_serve_gpu, is_newer=False),
     "gpu-hardware-fault": _follow_xid,
     "host-compiler-too-new": _use_other_compiler,

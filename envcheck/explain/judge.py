@@ -631,10 +631,20 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
     if claim.id == "dependency-conflict" and clash and clash.first.package in _OF_MACHINE:
         return _name_lack_of_machine(claim, clash)
     weighed = _without_absent_driver(log, claim)
+    of_keras = ending.raised is not None and ending.raised.owners[-1:] == ("keras",)
+    if of_keras and claim.id == "framework-missing":
+        message = f"Keras takes {ClaimValues(log, claim).framework} as its backend: not installed."
+        weighed = replace(claim, message=message)
     there = catalogue()[weighed.id].there
     for place in _list_situations(log, weighed, ending):
         if place in there:
-            message = _name_isolation(weighed) if place == "build" else weighed.message
+            message = weighed.message
+            if place == "build":
+                module = ClaimValues(log, weighed).find_own_capture("module").partition(".")[0]
+                message = (
+                    f"{module or 'What the build imports'} is not installed in the isolated build"
+                    " environment."
+                )
             rivals = (weighed.id, *weighed.rivals)
             return replace(weighed, id=there[place], message=message, rivals=rivals)
     return weighed
@@ -664,13 +674,6 @@ def _without_absent_driver(log: Log, claim: Claim) -> Claim:
 
 
 _ERROR_35 = ("devicequery-35", "driver-init-failure", "cuda-failure-number", "error-unknown")
-
-
-def _name_isolation(claim: Claim) -> str:
-    """Say where a build misses what it imports: not where the program runs."""
-    named = (event.values["module"] for event in claim.events if "module" in event.values)
-    what = next(named, "").partition(".")[0] or "What the build imports"
-    return f"{what} is not installed in the isolated build environment."
 
 
 def _list_situations(log: Log, claim: Claim, ending: Ending) -> Iterator[str]:

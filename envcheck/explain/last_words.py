@@ -234,7 +234,11 @@ _READS_FILES = (
 # a Python without f-strings stops at the quote that ends one
 _F_STRING = r"\b[rR]?[fF][rR]?(?:\"[^\"]*\"|'[^']*')$"
 _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
-_REFUSES_VALUE = r"(?i)\b(?:dtypes?|shapes?|sizes?|dimensions?|expected|must be|got|out of range)\b"
+# of a function that the user's own code calls
+_REFUSES_VALUE = (
+    r"(?i)^RuntimeError: .*\b"
+    r"(?:dtypes?|shapes?|sizes?|dimensions?|expected|must be|got|out of range)\b"
+)
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
     r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
@@ -272,9 +276,10 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     if packages and raised.kind == "SyntaxError":
         return _judge_module(raised, packages[-1], event)
     fault, subject = _read_subject(raised)
-    if raised.owners[-1:] == ("",) and raised.kind in _OF_OWN_CODE:
+    is_own_code = raised.owners[-1:] == ("",)
+    if is_own_code and raised.kind in _OF_OWN_CODE:
         fault, subject = "code", "The program's own code refuses what it is given"
-    elif not fault and _refuses_value(raised):
+    elif not fault and is_own_code and re.search(_REFUSES_VALUE, raised.text):
         fault, subject = "code", "The program gives a function a value that it does not take"
     if fault == "service" and re.search(_REFUSED, raised.message):
         fault = "access"
@@ -300,12 +305,6 @@ def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
             if re.search(place, raised.deepest):
                 return finding, message, rivals
     return None
-
-
-def _refuses_value(raised: Raised) -> bool:
-    """Return whether a function that the user's own code calls says which values it takes."""
-    is_own = raised.kind == "RuntimeError" and raised.owners[-1:] == ("",)
-    return is_own and re.search(_REFUSES_VALUE, raised.message) is not None
 
 
 def _read_subject(raised: Raised) -> tuple[str, str]:

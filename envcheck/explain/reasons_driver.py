@@ -36,6 +36,13 @@ def driver_claims(log: Log) -> Iterator[Claim]:
         message = f"The start of the driver ended with error {code}."
         finding = load_driver_errors().get(code, "driver-missing")
         yield Claim(finding, Strength.NOT_FOUND, message, (event,))
+    for event in log.select("vllm-no-device-type"):
+        is_kept_out = log.values("container_run") and not log.values("gpus_passed")
+        yield conclude("container-without-gpus" if is_kept_out else "vllm-no-device", event)
+    packages = log.select("driver-package-installed") if log.in_wsl else ()
+    failures = log.select(*_NO_ANSWER, *_NOT_AVAILABLE, "cuinit-unknown")
+    if packages and failures:
+        yield conclude("driver-inside-wsl", *failures, *packages, **packages[0].values)
     yield from _judge_visible_devices(log)
     yield from _judge_absent_gpu(log)
     yield from _judge_apptainer(log)

@@ -44,7 +44,7 @@ def pip_claims(log: Log) -> Iterator[Claim]:
         if not offered and log.has(*UNREACHED_INDEX):
             continue  # an index that does not answer lists nothing
         name = _read_requirement(log, requirement, events)
-        newest = "".join(offered[-1:])
+        newest = "".join(offered[-1:]) or _find_newest(log, requirement)
         stated = {
             "requirement": requirement,
             "newest": newest,
@@ -100,7 +100,8 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
         return elsewhere
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return "no-wheel-for-python"
-    required_pip = _find_required_pip(rows)
+    required = map(easiest_for_pip, rows)
+    required_pip = min((item.pip for item in required if item), key=numbers, default="")
     # of a known one the rules judge
     has_glibc = bool(log.facts.host.libc_version.value or log.first_value("glibc"))
     is_left = log.python and log.pip and required_pip and not has_glibc and log.os == "linux"
@@ -111,14 +112,20 @@ def _read_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: li
     # pip 19.1 and newer write ERROR first; without that, this pip may be too old
     is_old_format = not any("prefix" in event.values for event in events)
     oldest = system_packages().pip.oldest_in_use
-    is_old = is_old_format and log.os != "windows" and names_release(text)
+    is_old = is_old_format and log.os != "windows" and re.search("[=<>~]", text)
     if is_old and required_pip and not _is_older(required_pip, oldest):
         return "old-pip"
     return "nothing-fits"
 
 
 def _read_place(log: Log, text: str, rows: list[FrameworkRelease], events: list[Event]) -> str:
-    """Name the C library or the index that has no such wheel; "" where neither decides."""
+    """Name the C library or the index that has no such wheel; "" where neither decides.
+
+    No index has a release that is newer than all.
+    """
+    newest = _find_newest(log, text)
+    if newest and _is_older(newest, find_group(r"={2,3}([\d.]+)(?:\+\w+)?$", text)):
+        return "beyond-newest"
     if rows and log.values("musl"):
         return "no-wheel-for-musl"
     if rows and find_nearest_index(log, rows, text):
@@ -151,11 +158,6 @@ def find_nearest_index(log: Log, rows: Sequence[FrameworkRelease], text: str) ->
 _MACHINES = ("x86_64", "aarch64", "arm64")
 
 
-def names_release(text: str) -> bool:
-    """Return whether a requirement names a release."""
-    return any(sign in text for sign in "=<>~")
-
-
 def find_label_not_offered(text: str, events: Iterable[Event]) -> str:
     """Return the label of a release that pip lists without it: cu121 of torch==2.4.0+cu121."""
     public, _, label = text.partition("=")[2].strip("=").partition("+")
@@ -186,22 +188,15 @@ def list_matching_releases(
 
 
 def _is_after_last(specifier: str, last_versions: Iterable[str]) -> bool:
-    from packaging.version import InvalidVersion, Version
-
-    match = re.fullmatch(r"={2,3}([\w.+!]+?)(?:\.\*)?", specifier)
-    if match is None:
+    asked = find_group(r"^={2,3}(\d[\w.+!]*?)(?:\.\*)?$", specifier)
+    if not asked:
         return not specifier
-    try:
-        return all(Version(match.group(1)) > Version(item) for item in last_versions)
-    except InvalidVersion:
-        return False
+    return all(_is_older(item, asked) for item in last_versions)
 
 
-def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
-    versions = [
-        requirement.pip for requirement in map(easiest_for_pip, rows) if requirement is not None
-    ]
-    return min(versions, key=numbers, default="")
+def _find_newest(log: Log, text: str) -> str:
+    """Return the newest release that the matrix has of a framework that is asked for."""
+    return next(iter(log.matrix.versions(log.matrix.framework_of(name_of(text)) or "")), "")
 
 
 def _is_older(version: str, other: str) -> bool:
@@ -331,21 +326,20 @@ def _judge_two_releases(log: Log) -> Iterator[Claim]:
     """Tell that the framework which is imported is not the one that pip or conda lists."""
     for item in FRAMEWORKS:
         listed = {
-            _parse_public_version(event.values["version"]): event
+            parse_number(public_version(event.values["version"])): event
             for event in log.select(f"pip-list-{item.name}")
             if event.values["package"] in item.logs.packages
         }
         for event, imported in log.find_captures(item.name):
             is_answer = event.signature.startswith("answered-")
-            if listed and is_answer and _parse_public_version(imported) not in listed:
+            if listed and is_answer and parse_number(public_version(imported)) not in listed:
                 events = (event, *listed.values())
                 version = events[1].values["version"]
                 shown = {"framework": item.name, "version": version, "imported": imported}
                 yield conclude("other-copy-imported", *events, **shown)
 
 
-def _parse_public_version(version: str) -> tuple[int, ...]:
-    return parse_number(public_version(version))
+_OWN_FOLDER = r"[/\\](tensorflow|torch|jax|keras|numpy)[/\\]__init__\.py$"
 
 
 def _judge_shadowing(log: Log) -> Iterator[Claim]:
@@ -357,7 +351,7 @@ def _judge_shadowing(log: Log) -> Iterator[Claim]:
         row = event.values
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
             yield conclude("users-file-imported", event)
-        elif _is_users_folder(row["module"], row["path"]):
+        elif find_group(_OWN_FOLDER, row["path"]) == row["module"] and is_users_file(row["path"]):
             yield conclude("users-folder-imported", event)
     for event in log.select(*_ATTRIBUTES):
         module = _find_module(event)
@@ -368,17 +362,11 @@ def _judge_shadowing(log: Log) -> Iterator[Claim]:
             yield conclude(_read_attribute(event, module), event, module=module)
 
 
-def _is_users_folder(module: str, path: str) -> bool:
-    match = re.search(r"[/\\](tensorflow|torch|jax|keras|numpy)[/\\]__init__\.py$", path)
-    return match is not None and match.group(1) == module and is_users_file(path)
-
-
 def _find_module(event: Event) -> str:
     module = event.values.get("module2") or event.values.get("module") or ""
     if event.signature in ("partially-initialized", "unknown-location") and module:
         return module
-    match = re.search(r"[Nn]o module named '?(\w+)|module '(\w+)", event.text)
-    return (match.group(1) or match.group(2)) if match else ""
+    return find_group(r"(?:[Nn]o module named '?|module ')(\w+)", event.text)
 
 
 def _read_attribute(event: Event, module: str) -> str:

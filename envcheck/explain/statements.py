@@ -193,6 +193,8 @@ _FAULTS = {
         rf"{_FAILS}\ballocat\w+\b.{{0,60}}\b(?:GPU|device|CUDA|VRAM)\b"
         r"|\bRESOURCE_EXHAUSTED\b|_ALLOC_FAILED\b|\bCUDA\b.{0,20}\bout of memory\b"
     ),
+    # of PyTorch's writer of files, which gives no reason
+    "disk-full": r"\bfailed writing file\b|\bfile write failed\b|\bunexpected pos \d+ vs \d+",
     "ptxas-problem": rf"{_STARTS}ptxas\b",
     "toolkit-missing": rf"{_STARTS}nvcc\b",
     "build-tools-missing": (
