@@ -138,21 +138,19 @@ class Judge:
         judgement = self._releases.judge(candidate.targets, self._facts[brought], only=only)
         if only and not judgement.errors:
             judgement = self._releases.judge(candidate.targets, self._facts[brought])
+        against = (*judgement.errors, *judgement.doubts)
+        resolved = tuple(item for item in against if _is_resolved(item, source))
         return CandidateJudgement(
             candidate,
             source,
-            tuple(item for item in judgement.errors if not _is_resolved(item, source)),
-            tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
+            tuple(item for item in judgement.errors if item not in resolved),
+            tuple(item for item in judgement.doubts if item not in resolved),
             tuple(
                 item
                 for item in judgement.warnings
                 if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)
             ),
-            tuple(
-                item
-                for item in (*judgement.errors, *judgement.doubts)
-                if _is_resolved(item, source)
-            ),
+            resolved,
         )
 
 

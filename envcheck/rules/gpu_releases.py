@@ -20,6 +20,7 @@ from envcheck.model import (
     USE,
     WARNING,
     Advise,
+    Architecture,
     Finding,
     Fix,
     FrameworkRelease,
@@ -65,11 +66,12 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
     for name, item in context.distributions.items():
         if not context.matrix.framework_of(name) or item.scope == "conda":
             continue
-        tables = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
-        for problem in (
-            row for rows in tables for row in rows if row.finding == "framework-missing"
-        ):
-            if fits_machine(context, problem) and problem.absent not in context.distributions:
+        for problem in _listed_problems(context, name, item.version, ("run", "advice")):
+            if (
+                problem.finding == "framework-missing"
+                and problem.absent not in context.distributions
+                and fits_machine(context, problem)
+            ):
                 problem_evidence = cite(f"problems {problem.id}", problem.what, problem)
                 requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
@@ -90,32 +92,23 @@ def constraints_on(
 ) -> tuple[str, ...]:
     """List what keeps pip from the newest of these names, where it does not work."""
     required_names = frozenset(names)
-    problems = [
-        problem
+    texts = [
+        text
         for problem in context.matrix.problems(distribution, version, "run")
         if problem.severity != NOTE
-    ]
-    matches = (
-        problem
-        for problem in problems
-        if name_of(problem.condition) in required_names and fits_machine(context, problem)
-    )
-    texts = (
-        text
-        for problem in matches
+        and name_of(problem.condition) in required_names
+        and fits_machine(context, problem)
         for text in problem.fix.split()
         if name_of(text) in required_names
-    )
+    ]
     return tuple(dict.fromkeys(texts))
 
 
 def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     """Return whether a release cannot be installed, or does not find the GPU, here."""
-    problems = context.matrix.problems(row.distribution, row.version, "run")
-    problems += context.matrix.problems(row.distribution, row.version, "install")
     return any(
         problem.severity == ERROR and not problem.condition and fits_machine(context, problem)
-        for problem in problems
+        for problem in _listed_problems(context, row.distribution, row.version, ("run", "install"))
     )
 
 
@@ -255,24 +248,22 @@ def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
 
 def has_gpu_build(context: Context, build: Build) -> bool:
     """Return whether this release exists as a CUDA build for this platform."""
-    builds = context.matrix.builds(
-        build.framework, context.platform, admits=build.version.__eq__, pin=build.version
-    )
-    if any(row.cuda_build and not row.yanked for row in builds):
+    framework, version = build.framework, build.version
+    if _has_cuda_build(context, framework, version):
         return True
     twin = build.traits.plans.gpu_twin
     if twin and build.distribution != twin:
-        return bool(gpu_rows(context, build.framework))
+        return bool(gpu_rows(context, framework))
+    if build.release is not None:
+        return False
     # Not a release of the matrix: it counts as the newest one before it.
-    is_served_unlisted = is_served(build.framework, build.version, context.platform)
-    return build.release is None and (
-        is_served_unlisted or _newest_has_gpu(context, build.framework)
-    )
-
-
-def _newest_has_gpu(context: Context, framework: str) -> bool:
     newest = next(iter(context.matrix.versions(framework)), "")
-    rows = context.matrix.builds(framework, context.platform, admits=newest.__eq__, pin=newest)
+    is_served_unlisted = is_served(framework, version, context.platform)
+    return is_served_unlisted or _has_cuda_build(context, framework, newest)
+
+
+def _has_cuda_build(context: Context, framework: str, version: str) -> bool:
+    rows = context.matrix.builds(framework, context.platform, admits=version.__eq__, pin=version)
     return any(row.cuda_build and not row.yanked for row in rows)
 
 
@@ -476,6 +467,11 @@ def full_driver(context: Context, toolkit: Toolkit) -> str | None:
     return toolkit.min_driver_linux
 
 
+def _list_architectures(context: Context) -> list[Architecture | None]:
+    values = (gpu.compute_capability.value for gpu in context.gpus)
+    return [context.matrix.architecture(value) for value in values if value is not None]
+
+
 @once
 def newest_branch(context: Context) -> str:
     """Return the newest driver branch that drives every GPU here.
@@ -484,8 +480,7 @@ def newest_branch(context: Context) -> str:
     """
     if is_windows_driver(context) or context.host.jetson_release.value:
         return ""
-    values = (gpu.compute_capability for gpu in context.gpus)
-    rows = [context.matrix.architecture(item.value) for item in values if item.value is not None]
+    rows = _list_architectures(context)
     if any(row is None or row.tegra for row in rows):
         return ""
     lasts = [int(row.last_driver_branch) for row in rows if row and row.last_driver_branch]
@@ -498,8 +493,7 @@ def newest_branch(context: Context) -> str:
 @once
 def lowest_driver(context: Context, floor: str) -> str:
     """Return the lowest driver that reaches a floor, drives every GPU and runs every build."""
-    values = (gpu.compute_capability for gpu in context.gpus)
-    rows = (context.matrix.architecture(item.value) for item in values if item.value is not None)
+    rows = _list_architectures(context)
     firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]
     toolkits = (toolkit_of(context, build.cuda.value) for build in judged_builds(context))
     floors = (driver_floor(context, toolkit) for toolkit in toolkits)
