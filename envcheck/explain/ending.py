@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from envcheck.explain.resolver import Clash, read_clash
-from envcheck.explain.statements import Raised, Stated, read_raised, read_stated
-from envcheck.explain.text import match_prompt
-from envcheck.model import dataclass
+from envcheck.explain.statements import Raised, Stated, read_advice, read_raised, read_stated
+from envcheck.explain.text import clean_line, match_prompt
+from envcheck.model import dataclass, replace
 
 _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 TAIL_BYTES = 4096  # at the end of a log, looked at for what a program achieved
@@ -26,6 +26,13 @@ _FAILING = (
     r"|core dumped|segmentation|\bfatal\b|panic|not found|no module|refused|denied|could ?n.t"
     r"|could not|\bmissing\b|not supported|unsupported"
 )
+# What ends a run that failed, in whatever words; a count of 0 is none.
+_FAILED = (
+    r"^\W*(?:[\w./\\ -]{1,60}: )?(?i:fatal|error|failed)\b(?!\W{0,3}0\b)|\w(?:Error|Exception): "
+    r"|(?i:\bcore dumped|\bsegmentation fault|\bnon-zero exit)|^(?:Killed|Aborted)\b"
+    r"|(?i:\bexit(?:ed)?(?: with)?(?: code| status)?:? [1-9])"
+)
+_END = 6  # lines at the end of a log, in which a failure is its last word
 _QUIET = 9  # lines of output without a failing word by which a program shows that it went on
 
 
@@ -40,12 +47,15 @@ class Ending:
     raised: Raised | None = None  # the exception of the last traceback
     clash: Clash | None = None  # of a resolver that found nothing
     stated: Stated | None = None  # a sentence that names what is wrong
+    advice: str = ""  # the command that the tool itself proposes
+    failed: str = ""  # the line in which the end says that something failed
+    failed_line: int = 0
     file: str = "-"
 
     @property
     def failure(self) -> Ending:
         """Return what is said of the failure alone, where the program is known to have failed."""
-        return Ending(raised=self.raised, clash=self.clash, stated=self.stated, file=self.file)
+        return replace(self, lines=0, last_prompt=0, last_work=0, quiet_from=0)
 
     @property
     def says_why(self) -> bool:
@@ -79,6 +89,11 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
     works = [number for number, text in enumerate(tail, tail_start) if re.search(_WORK, text)]
     failing = [number for number, text in enumerate(tail, 1) if re.search(_FAILING, text)]
     quiet = tail[max(failing, default=0) :]
+    failed = [
+        number
+        for number, text in enumerate(tail[-_END:], max(lines - _END, lines - len(tail)) + 1)
+        if re.search(_FAILED, text) and number > max(works, default=0)
+    ]
     is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
     return Ending(
         lines,
@@ -88,6 +103,9 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
         read_raised(tail if len(texts) < len(tail) else texts, lines),
         read_clash(tail),
         read_stated(tail, lines),
+        read_advice(tail),
+        clean_line(tail[failed[-1] - lines - 1].encode()).text[:500] if failed else "",
+        max(failed, default=0),
         file,
     )
 

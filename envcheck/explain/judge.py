@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -367,7 +368,7 @@ def judge_log(
     elif noise or log.is_healthy:
         harmless = _HARMLESS
     symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
-    return _report_without_cause(log, ordered, notes, symptoms, harmless)
+    return _report_without_cause(log, ordered, notes, symptoms, harmless, ending=ending)
 
 
 def _report_cause(
@@ -408,6 +409,7 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
     return replace(finding, message=quote(clash.message), fix=fix)
 
 
+_LONGEST = 200  # characters of an error in a headline
 _ANY_FAILURE = ("error-unknown", "python-traceback")  # messages that name nothing
 
 
@@ -529,7 +531,13 @@ _HARMLESS = "Every message that envcheck knows in this log is harmless: nothing 
 
 
 def _report_without_cause(
-    log: Log, claims: Sequence[Claim], notes: list[Finding], unclear: list[Event], headline: str
+    log: Log,
+    claims: Sequence[Claim],
+    notes: list[Finding],
+    unclear: list[Event],
+    headline: str,
+    *,
+    ending: Ending,
 ) -> Report:
     """Report the failures without a cause.
 
@@ -537,18 +545,27 @@ def _report_without_cause(
     """
     findings = list(notes)
     known = signatures_by_name()
+    line = ending.failed_line
+    if line and not (claims or unclear or _is_known_line(log, line)):
+        unclear = [Event("error-unknown", (), ending.failed, ending.file, line, line)]
     if unclear:
         meanings = [
             quote(fill_message(known[item.signature].meaning, item.values) or item.text)
             for item in unclear
         ]
         message = f"{' '.join(dict.fromkeys(meanings))} The log does not show the cause."
-        findings.insert(0, _with_next_step(log, _build_symptom(message, unclear), unclear))
+        found = _with_next_step(log, _build_symptom(message, unclear), unclear)
+        if ending.advice:
+            found = replace(found, fix=Remedy(f"The tool itself says: {quote(ending.advice)}"))
+        findings.insert(0, found)
     findings[:0] = [_build_symptom(_quote_message(claim), claim.events) for claim in claims]
     verdict = COMPATIBLE
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
     if claims or unclear:
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
+        if unclear and unclear[-1].signature in _ANY_FAILURE:
+            last = textwrap.shorten(quote(unclear[-1].text), _LONGEST, placeholder=" ...")
+            headline = f"The last error is none that envcheck knows: {last}"
     elif harmless and not headline:
         headline = "Nothing in this log reports a failure: nothing to repair."
         findings.insert(0, _build_note(NOISE, headline, harmless))

@@ -16,6 +16,7 @@ from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.explain.statements import Raised, Stated
 from envcheck.explain.text import is_exception
 from envcheck.model import canonical_name, dataclass, replace
+from envcheck.model.quoting import quote
 from envcheck.model.versions import within
 from envcheck.rules.catalogue import catalogue
 
@@ -239,6 +240,7 @@ _REFUSES_VALUE = (
     r"(?i)^RuntimeError: .*\b"
     r"(?:dtypes?|shapes?|sizes?|dimensions?|expected|must be|got|out of range)\b"
 )
+_DEMANDS = ("ImportError", "ModuleNotFoundError", "PackageNotFoundError")  # of what is installed
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
 _EXPECTED = (
     r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
@@ -271,6 +273,9 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
         finding, message, rivals = named
         return Claim(finding, Strength.FAILED_PART, message, (event,), rivals=rivals)
     packages = [name for name in raised.owners if name not in ("", "python")]
+    is_demand = raised.is_stated and raised.kind in _DEMANDS
+    if packages and is_demand and raised.owners[-1] == packages[-1]:
+        return _judge_demand(raised, packages[-1], event)
     if packages and raised.kind in ("AttributeError", "TypeError", "ImportError"):
         return _judge_releases(raised, packages, event)
     if packages and raised.kind == "SyntaxError":
@@ -325,6 +330,13 @@ def _judge_module(raised: Raised, package: str, event: Event) -> Claim:
         return Claim("install-damaged", Strength.FAILED_PART, message, (event,))
     message = f"A module of {package} is not for this Python."
     return Claim("python-unsupported", Strength.SIDE_EFFECT, message, (event,))
+
+
+def _judge_demand(raised: Raised, package: str, event: Event) -> Claim:
+    """Judge an exception by which a package itself says what it lacks."""
+    event = replace(event, captures=(("fault", "demand"), ("package", package)))
+    message = f"{package} lacks what it asks for: {quote(raised.message)}"
+    return Claim("dependency-conflict", Strength.SIDE_EFFECT, message, (event,))
 
 
 def _judge_releases(raised: Raised, packages: list[str], event: Event) -> Claim | None:

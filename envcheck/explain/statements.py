@@ -33,6 +33,7 @@ class Raised:
     owners: tuple[str, ...] = ()  # packages of the frames, the outermost first; "" is the user's
     deepest: str = ""  # the file that raised it
     shown: str = ""  # of a SyntaxError: the source line, up to where its mark points
+    is_stated: bool = False  # code raises it in these words: it is no accident of a call
 
     @property
     def text(self) -> str:
@@ -58,7 +59,9 @@ def read_raised(lines: Sequence[str], last: int) -> Raised | None:
             owners = tuple(map(_find_owner, frames))
             deepest = "".join(frames[-1:]).replace("\\", "/")
             message = (match[2] or "").strip()
-            return Raised(kind, message, last - len(below), owners, deepest, shown)
+            is_stated = any(re.match(r"\s+raise\b", line) for line in above[-_RAISE:])
+            number = last - len(below)
+            return Raised(kind, message, number, owners, deepest, shown, is_stated)
     return None
 
 
@@ -87,6 +90,23 @@ def _find_owner(path: str) -> str:
     if match:
         return match[1]
     return "python" if re.match(_STANDARD, path) else ""
+
+
+_RAISE = 3  # lines in which a traceback shows the statement that raised it
+_TOOLS = r"(?:uv|poetry|pdm|pixi|pipenv|pip3?|python3? -m pip|conda|mamba|micromamba)"
+_ADVICE = (
+    r"(?i:\b(?:run|use|using|try|via|execute|install|with):?) (?:it )?"
+    rf"[`'\"](?P<command>{_TOOLS} [^`'\"|;&<>$]+)[`'\"]"
+)
+
+
+def read_advice(lines: Sequence[str]) -> str:
+    """Return the last command of an installer that a tool's own words propose, "" for none.
+
+    Sample: "Run `poetry lock` to fix the lock file." -> poetry lock
+    """
+    found = re.findall(_ADVICE, "\n".join(lines[-_RAISE * 4 :]))
+    return found[-1] if found else ""
 
 
 # Sentences that state what is wrong.
@@ -166,7 +186,7 @@ _NO_GPU = (
     r"(?i)^\W*[\w.]*(?:Error|Exception): (?:.{0,80}\b(?:CUDA|GPUs?) (?:is|are) (?:not available|"
     r"unavailable)|None of the available devices\b"
     r"|.{0,60}\bno (?:supported |available |usable |suitable |CUDA )*"
-    r"(?:GPUs?|devices?|accelerators?) (?:found|available|detected))"
+    r"(?:GPUs?|devices?|accelerators?)(?: backends?)? (?:found|available|detected))"
 )
 _ARGUMENTS = (
     r"^\S+: error: (?:unrecognized arguments|the following arguments are required|argument \S+: "

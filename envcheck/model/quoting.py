@@ -138,7 +138,7 @@ def _quote_path(path: str, folders: Tuple[str, ...]) -> str:
 
 
 def _is_site(host: str) -> bool:
-    labels = host.partition(":")[0].lower().split(".")
+    labels = re.split("[/:]", host, maxsplit=1)[0].lower().split(".")
     if labels in (["localhost"], ["127", "0", "0", "1"], ["0", "0", "0", "0"]):
         return True
     return len(labels) > 1 and labels[-1] in _DOMAINS and labels[-2] in _SITES

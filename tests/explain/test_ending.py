@@ -78,7 +78,21 @@ def test_of_several_logs_only_the_last_words_count() -> None:
     assert ending_of("x\n", "y\n") == Ending(file="log0")
     fault = "Traceback (most recent call last):\nKeyError: 'gpu'\n"
     ended = ending_of(fault, "epoch 1 done\n")
-    assert ended == Ending(raised=Raised("KeyError", "'gpu'", 2), file="log0")
+    raised = Raised("KeyError", "'gpu'", 2)
+    assert ended == Ending(raised=raised, failed=raised.text, failed_line=2, file="log0")
+
+
+def test_what_the_end_says_of_a_failure_is_kept_unless_work_follows() -> None:
+    log = "loading\nmyprog: failed to open the plan\nmake: *** [train] Error 2\n"
+    assert ending_of(log).failed == "myprog: failed to open the plan"
+    assert not ending_of(f"{log}epoch 1 loss: 0.3\n").failed
+    assert not ending_of("12 passed, 0 failed\nerrors: 0\n").failed
+
+
+def test_the_command_that_a_tool_proposes_is_read() -> None:
+    told = "pyproject.toml changed since the lock file was made. Run `poetry lock` to fix it.\n"
+    assert ending_of(told).advice == "poetry lock"
+    assert not ending_of("Run `rm -rf build; pip install x` first\n").advice
 
 
 def test_a_command_that_failed_went_on_after_nothing() -> None:

@@ -77,3 +77,42 @@ def test_what_is_installed_stands_behind_a_failure_that_it_does_not_explain(
 )
 def test_a_line_that_tells_that_its_failure_was_meant_or_avoided_is_no_failure(line: str) -> None:
     assert not judge_text(f"{line}\n===== 12 passed in 3.1s =====\n").raises_error
+
+
+def test_a_failure_that_no_message_explains_is_shown_and_never_called_harmless() -> None:
+    noise = "I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized to use AVX2\n"
+    assert judge_text(noise).report.verdict == "compatible"
+    report = judge_text(f"{noise}myprog: failed to open the plan\n").report
+    assert report.verdict == "undetermined"
+    assert report.headline.endswith("myprog: failed to open the plan")
+    (found,) = [item for item in report.findings if item.severity == "error"]
+    assert found.evidence[0].shown.endswith("failed to open the plan")
+
+
+def test_what_a_tool_advises_is_its_own_words() -> None:
+    report = judge_text("Error: the workspace moved. Run `pixi update` to go on\n").report
+    assert report.verdict == "undetermined"
+    assert report.findings[0].fix is not None
+    assert report.findings[0].fix.summary == "The tool itself says: pixi update"
+
+
+STATED = """Traceback (most recent call last):
+  File "/home/u/train.py", line 30, in main
+    model = build(cfg)
+  File "/home/u/.venv/lib/python3.11/site-packages/transformers/quantizers/quantizer_hqq.py", line 68, in check
+    raise ImportError("A valid HQQ version is not available")
+ImportError: A valid HQQ version is not available
+"""
+
+
+def test_what_a_package_says_that_it_lacks_is_the_cause() -> None:
+    report = judge_text(STATED).report
+    assert report.findings[0].id == "dependency-conflict"
+    assert (
+        report.headline
+        == "transformers lacks what it asks for: A valid HQQ version is not available."
+    )
+    by_accident = STATED.replace(
+        '    raise ImportError("A valid HQQ version is not available")\n', ""
+    )
+    assert judge_text(by_accident).report.verdict == "undetermined"
