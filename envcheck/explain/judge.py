@@ -563,8 +563,8 @@ def _report_without_cause(
     harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
     if claims or unclear:
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
-        if unclear and unclear[-1].signature in _ANY_FAILURE:
-            last = textwrap.shorten(quote(unclear[-1].text), _LONGEST, placeholder=" ...")
+        if unclear and (last := _find_last_error(unclear, ending)):
+            last = textwrap.shorten(quote(last), _LONGEST, placeholder=" ...")
             headline = f"The last error is none that envcheck knows: {last}"
     elif harmless and not headline:
         headline = "Nothing in this log reports a failure: nothing to repair."
@@ -572,6 +572,15 @@ def _report_without_cause(
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
     return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
+
+
+def _find_last_error(unclear: Sequence[Event], ending: Ending) -> str:
+    """Return the error that comes last: the exception, where a message names what follows it."""
+    raised, last = ending.raised, unclear[-1]
+    is_aftermath = any(event.signature not in _ANY_FAILURE for event in unclear)
+    if raised and (is_aftermath or raised.number >= last.line):
+        return raised.text
+    return "" if is_aftermath else last.text
 
 
 def _with_next_step(log: Log, finding: Finding, events: Sequence[Event]) -> Finding:

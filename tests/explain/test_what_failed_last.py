@@ -116,3 +116,11 @@ def test_what_a_package_says_that_it_lacks_is_the_cause() -> None:
         '    raise ImportError("A valid HQQ version is not available")\n', ""
     )
     assert judge_text(by_accident).report.verdict == "undetermined"
+
+
+def test_the_exception_is_the_last_error_whatever_its_name_is() -> None:
+    died = STATED.replace("ImportError", "StageAborted")
+    shown = "The last error is none that envcheck knows: StageAborted: A valid HQQ version is not available"
+    assert judge_text(died).report.headline == shown
+    built = f"{died}  ERROR: Failed building wheel for foo\n"
+    assert judge_text(built).report.headline == shown
