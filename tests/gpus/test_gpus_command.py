@@ -176,7 +176,9 @@ $command --watch 0.3 --csv "$csv" > "$csv.out" 2> "$csv.err" & pid=$!
 count() { [ "$(wc -l < "$csv" 2>/dev/null || echo 0)" -ge "$1" ]; }
 for i in $(seq 100); do count 5 && break; sleep 0.1; done
 touch "$lost"
-for i in $(seq 100); do grep -q 'GPU is lost' "$csv" && break; sleep 0.1; done
+for i in $(seq 100); do
+  grep -q 'GPU is lost' "$csv" && grep -q 'No answer' "$csv.out" && break; sleep 0.1
+done
 kill -INT $pid; wait $pid; echo "code $?"
 """
 
