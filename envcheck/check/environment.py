@@ -756,7 +756,7 @@ def _list_unread(blueprint: Blueprint) -> Iterator[Line]:
 
 
 def _describe_unread(line: Line) -> str:
-    """Say why a requirement is not judged; "" for one that is."""
+    """Give the reason why a requirement is not judged, "" where it is judged."""
     name, separator, _ = line.text.partition("@")
     row = companion_row(line.name)
     if line.index == "other":

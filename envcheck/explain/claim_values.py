@@ -541,9 +541,9 @@ class ClaimValues:
 
     @property
     def required_cuda(self) -> str:
-        """Find the CUDA that the driver does not reach.
+        """Find the CUDA release that the driver is too old for.
 
-        As a condition names it, or that of the build.
+        A condition in the log names it (cuda>=12.1); otherwise the build does.
         """
         pattern = r"^\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*$"
         names = ("condition", "needed_cuda", "cuda_wanted")
@@ -647,7 +647,7 @@ def _find_frameworks(text: str) -> set[str]:
 
 
 def match_shape(text: str, shape: str) -> str:
-    """Return a text that has a shape whole, else ""."""
+    """Return a text if the whole of it has a given shape, else ""."""
     return text if len(text) <= 200 and re.fullmatch(shape, text, re.ASCII) else ""
 
 

@@ -89,11 +89,10 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
     works = [number for number, text in enumerate(tail, tail_start) if re.search(_WORK, text)]
     failing = [number for number, text in enumerate(tail, 1) if re.search(_FAILING, text)]
     quiet = tail[max(failing, default=0) :]
-    failed = [
-        number
-        for number, text in enumerate(tail[-_END:], max(lines - _END, lines - len(tail)) + 1)
-        if re.search(_FAILED, text) and number > max(works, default=0)
-    ]
+    failed, failed_line = "", 0
+    for number, text in enumerate(tail, tail_start):
+        if number > max(lines - _END, max(works, default=0)) and re.search(_FAILED, text):
+            failed, failed_line = clean_line(text.encode()).text[:500], number
     is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
     return Ending(
         lines,
@@ -104,8 +103,8 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
         read_clash(tail),
         read_stated(tail, lines),
         read_advice(tail),
-        clean_line(tail[failed[-1] - lines - 1].encode()).text[:500] if failed else "",
-        max(failed, default=0),
+        failed,
+        failed_line,
         file,
     )
 

@@ -433,12 +433,12 @@ def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterato
 def _is_known_line(log: Log, number: int) -> bool:
     """Return whether a message that says what a line means was seen in it."""
     known = signatures_by_name()
-    return any(
-        number in (event.line, event.last_line) and event.signature not in _ANY_FAILURE
-        for event in (*log.events, *log.harmless_events)
-        for row in (known[event.signature],)
-        if row.finding or row.role not in ("context", "symptom")
-    )
+    for event in (*log.events, *log.harmless_events):
+        row = known[event.signature]
+        says_it = row.finding or row.role not in ("context", "symptom")
+        if says_it and number in (event.line, event.last_line) and row.name not in _ANY_FAILURE:
+            return True
+    return False
 
 
 def _leave_out_other_packages(log: Log, machine: Machine, claims: Iterable[Claim]) -> Machine:

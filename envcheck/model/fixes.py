@@ -110,7 +110,7 @@ class InstallLibcuda(DriverFix):
 
 @dataclass
 class AddLibcudaFolder(DriverFix):
-    """Make the loader look in the folder of libcuda."""
+    """Put the folder of libcuda on the loader's search path."""
 
     folder: str
 
@@ -545,7 +545,7 @@ class InstallFramework(FrameworkFix):
 
 @dataclass
 class InstallReplacement(FrameworkFix):
-    """Install what took the place of a withdrawn distribution."""
+    """Install the distribution that replaces a withdrawn one."""
 
     requirement: str
 
@@ -753,7 +753,7 @@ class InstallPython(EnvironmentFix):
 
 @dataclass
 class RestorePython(EnvironmentFix):
-    """Start the Python in an environment again whose packages it holds."""
+    """Let an environment start again with the Python that its packages are for."""
 
     folder: str
     minor: str  # 3.11

@@ -473,7 +473,7 @@ class _Process:
                 )
 
     def _libraries_of(self, need: SymbolNeed) -> Tuple[str, ...]:
-        """Name the libraries that define a symbol: that of its version, or those of its family."""
+        """Name the libraries that may define a symbol: by its version, else by its prefix."""
         if need.library:
             return (need.library,)
         for prefix, libraries in self._families.items():

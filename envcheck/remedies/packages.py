@@ -1,6 +1,6 @@
 """What to do about the packages around a framework.
 
-What it requires, what was made for it, and what is compiled against it.
+Packages that a framework requires, that require a framework, or that are compiled against one.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ def _describe_file(found: SourceInstall, wanted: TorchBuild) -> str:
 def _use_sources(
     context: Context, text: str, version: str, cuda: str | None, *, compiles: bool
 ) -> SourceInstall | None:
-    """Plan how a package is built for a torch; None where that would have to compile."""
+    """Plan to build a package from its sources for a torch; None where it may not compile."""
     name, specifier = _split(text)
     package = source_package(name)
     release = _find_newest(name, specifier)

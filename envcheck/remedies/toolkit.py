@@ -407,7 +407,7 @@ def is_plain_path(path: str) -> bool:
 
 
 def point_at_toolkit(root: str, *, compiles: bool) -> SetVariables:
-    """Point the build, or the loader, at a toolkit."""
+    """Set the variables by which a build, or the loader, finds a toolkit."""
     if compiles:
         return SetVariables(
             (("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), "in the build shell"
@@ -466,7 +466,7 @@ def build_with_toolkit(situation: Situation, fix: BuildWithToolkit) -> Remedy:
 
 
 def install_visual_studio(_: Situation, fix: InstallVisualStudio) -> Remedy:
-    """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
+    """Install a Visual Studio whose compiler nvcc accepts; compiler 19.29 belongs to 2019."""
     highest = int(fix.highest.replace(".", ""))
     rows = [row for row in system_packages().msvc.rows if row.highest <= highest]
     if not rows:

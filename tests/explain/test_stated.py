@@ -1,4 +1,4 @@
-"""A remedy fits what the log states of driver, place and tool. Every log here is composed."""
+"""A remedy fits the driver, the place and the tool that the log names. Every log here is composed."""
 
 from __future__ import annotations
 
