@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import struct
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.frameworks import (
     companions,
@@ -161,15 +161,14 @@ def _find_faults(
     host: Host, folders: _Folders, entry: Mapping[str, Any], python: Optional[str], own: str
 ) -> List[FileFault]:
     location = entry["location"]
-    record = host.read_text(posixpath.join(location, entry["metadata"], "RECORD"), _RECORD_LIMIT)
-    if record.value is None:
+    listing = posixpath.join(location, entry["metadata"], "RECORD")
+    record = host.read_text(listing, _RECORD_LIMIT).value
+    if record is None:
         return []
-    found: Dict[str, str] = {}
+    listed = parse_record(record)
+    found = dict(_find_numpy_1(host, entry, listed))
     smaller: List[str] = []
     changed: List[str] = []
-    listing = posixpath.join(location, entry["metadata"], "RECORD")
-    listed = parse_record(record.value)
-    found.update(_find_numpy_1(host, entry, listed))
     for folder, files in listed.items():
         place = posixpath.join(location, folder)
         sizes = folders.sizes(place)
@@ -179,20 +178,21 @@ def _find_faults(
         if missing:
             found[missing] = "missing"
             continue
+        later = set(host.list_changed(place, listing))
         for name, size in files.items():
+            path, there = posixpath.join(folder, name), sizes.get(name, 0)
             kind = _judge(host, place, name, size, sizes) or _judge_tag(name, sizes, own)
             if kind:
-                found[posixpath.join(folder, name)] = kind
-            elif name.endswith(".py") and 0 < sizes.get(name, 0) < size:
-                smaller.append(posixpath.join(folder, name))
-            elif name.endswith(".py") and sizes.get(name, 0) > size >= 0:
-                changed.append(posixpath.join(folder, name))
-        later = set(host.list_changed(place, listing)).intersection(files)
-        changed += [posixpath.join(folder, name) for name in later if name.endswith(".py")]
-    found.update(_find_cut_off(host, location, smaller[:_KEPT], python))
-    if len(changed) <= _COPIED:  # else the whole environment was copied or unpacked anew
-        others = [path for path in dict.fromkeys((*smaller, *changed)) if path not in found]
-        found.update(_find_changed(host, location, others, record.value, python))
+                found[path] = kind
+            elif name.endswith(".py") and 0 < there < size:
+                smaller.append(path)
+            elif name.endswith(".py") and (there > size >= 0 or name in later):
+                changed.append(path)
+    if len(changed) > _COPIED:  # the whole environment was copied or unpacked anew
+        changed = []
+    found.update(
+        _find_altered(host, location, smaller[:_KEPT], changed, record=record, python=python)
+    )
     found.update(list(_weigh(host, location, found)))
     # What every import needs comes first: libraries, and the files of the uppermost folders.
     order = sorted(found, key=lambda path: (_LIBRARY.search(path) is None, path.count("/"), path))
@@ -251,46 +251,37 @@ def _find_numpy_1(
             return
 
 
-def _find_cut_off(
-    host: Host, location: str, smaller: Sequence[str], python: Optional[str]
-) -> Iterator[Tuple[str, str]]:
-    """Find the files that do not compile or break off, among those smaller than listed.
-
-    The others may have been edited.
-    """
-    paths = {posixpath.join(location, path): path for path in smaller}
-    broken = _list_garbled(host, paths, python)
-    for path, name in paths.items():
-        text = host.read_text(path).value if path not in broken else None
-        if path in broken or (text and not text.endswith("\n")):
-            yield name, "truncated" if path in broken else "shortened"
-
-
-def _list_garbled(host: Host, paths: Iterable[str], python: Optional[str]) -> Set[str]:
-    """List the files that do not compile; none where nothing may compile them."""
-    if not paths or python is None:
-        return set()
-    answer = host.ask("syntax_errors", *paths, python=python).value or {}
-    return set(answer.get("paths", ()))
-
-
-def _find_changed(
-    host: Host, location: str, changed: Sequence[str], record: str, python: Optional[str]
-) -> Iterator[Tuple[str, str]]:
-    """Tell files whose content is no Python from those that hold another text.
+def _find_altered(
+    host: Host,
+    location: str,
+    smaller: Sequence[str],
+    changed: Sequence[str],
+    *,
+    record: str,
+    python: Optional[str],
+) -> Dict[str, str]:
+    """Tell files that were cut off from those that hold another text than was installed.
 
     Another text is one that was not installed, or was installed as another file.
     """
     kinds: Dict[str, str] = {}
-    for path in changed:
-        listed = re.search(rf"^{re.escape(path)},sha256=([\w-]+),", record, re.MULTILINE)
+    for path in (*smaller, *changed):
         content = host.read_bytes(posixpath.join(location, path), _RECORD_LIMIT).value
-        digest = hash_content(content or b"")
-        if listed and content is not None and digest != listed[1]:
+        if content is None:
+            continue
+        listed = re.search(rf"^{re.escape(path)},sha256=([\w-]+),", record, re.MULTILINE)
+        digest = hash_content(content)
+        if path in smaller and not content.endswith(b"\n"):
+            kinds[path] = "shortened"  # as no editor leaves it
+        elif listed and digest != listed[1]:
             kinds[path] = "misplaced" if f",sha256={digest}," in record else "edited"
-    paths = {posixpath.join(location, path): path for path in kinds}
-    garbled = {paths[path]: "garbled" for path in _list_garbled(host, paths, python)}
-    yield from {**kinds, **garbled}.items()
+    places = {posixpath.join(location, path): path for path in (*smaller, *kinds)}
+    if not places or python is None:
+        return kinds
+    answer = host.ask("syntax_errors", *places, python=python).value or {}
+    for place in answer.get("paths", ()):
+        kinds[places[place]] = "truncated" if places[place] in smaller else "garbled"
+    return kinds
 
 
 def hash_content(content: bytes) -> str:

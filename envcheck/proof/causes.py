@@ -47,6 +47,11 @@ def read_context(read: Callable[[str], Snapshot], python: str, expect: str, syst
     return Context(facts, load_matrix(None), Target(expect))
 
 
+def scan_text(source: str, text: str) -> Sequence[Event]:
+    """Read what a program printed as a log."""
+    return scan([(source, [text.encode("utf-8", "replace")])], load_signatures()).events
+
+
 class CauseFinder:
     """Finds what explains the failures of a machine."""
 
@@ -62,24 +67,15 @@ class CauseFinder:
         TensorFlow 2.21 warns of a cuDNN status that otherwise means it whenever cuDNN cannot be
         opened.
         """
-        for text, unlikely in ((words, ""), (log, "gpu-memory-exhausted")):
-            events = scan(
-                [("smoke test", [text.encode("utf-8", "replace")])], load_signatures()
-            ).events
-            alone = judge_log(events, self._context.matrix, None).findings
+        context = self._context
+        for text, unlikely in ((words, ""), (log, "gpu-memory-exhausted"), ("", "")):
+            events = scan_text("smoke test", text)
+            alone = judge_log(events, context.matrix, None).findings
             if any(item.primary and item.id != unlikely for item in alone):
-                return self._first_cause(events, unlikely, on_gpu=on_gpu)
-        return self._first_cause((), "", on_gpu=on_gpu)
-
-    def _first_cause(
-        self, events: Sequence[Event], unlikely: str, *, on_gpu: bool
-    ) -> Finding | None:
-        found = judge_log(
-            events, self._context.matrix, self._context.facts, self._context.target
-        ).findings
-        for item in found:
-            is_refuted = item.id in list_refuted(self._context.facts)
-            if item.id != unlikely and not is_refuted and _may_explain(item, on_gpu=on_gpu):
+                break
+        ignored = (unlikely, *list_refuted(context.facts))
+        for item in judge_log(events, context.matrix, context.facts, context.target).findings:
+            if item.id not in ignored and _may_explain(item, on_gpu=on_gpu):
                 return item
         return None
 

@@ -57,11 +57,10 @@ def prove_imports(
 def explain_import(context: Context, printed: str) -> Finding | None:
     """Find the cause of a failing import in what it printed, with the facts of its environment."""
     from envcheck.explain.judge import judge_log, list_refuted  # few imports fail
-    from envcheck.explain.scan import scan
-    from envcheck.explain.signatures import load_signatures
+    from envcheck.proof.causes import scan_text
 
-    events = scan([("import", [printed.encode()])], load_signatures()).events
-    explained = judge_log(events, context.matrix, context.facts, Target(context.goal))
+    events, target = scan_text("import", printed), Target(context.goal)
+    explained = judge_log(events, context.matrix, context.facts, target)
     primary = next((item for item in explained.findings if item.primary), None)
     if primary is None or primary.id in list_refuted(context.facts):
         return None

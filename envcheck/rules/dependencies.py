@@ -705,7 +705,7 @@ def _outer_copy(copies: list[Distribution]) -> Distribution:
 
 def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     """Report all packages of one folder outside that the environment holds in another release."""
-    broken = {name for item in violations(context) for name in (item.name, item.owner.name)}
+    broken = {name for item in violations(context) for name in _list_broken(context, item)}
     first, *others = sorted(group, key=lambda copies: copies[0].name not in broken)
     inner = next(item for item in first if item.scope == "environment")
     outer = _outer_copy(first)
@@ -725,6 +725,16 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
         severity=ERROR if _is_part(context, first[0]) and first[0].name in broken else WARNING,
         cure=_keep_out(context, outer),
     )
+
+
+def _list_broken(context: Context, item: Violation) -> tuple[str, ...]:
+    """Name the copy that is not what was required, and what is known to fail with it."""
+    if item.found is None:
+        fails = item.name in _needed_names(context)
+    else:
+        known_break = _known_break(context, item, item.found)
+        fails = _severity(context, item, known_break) == ERROR
+    return (item.name, item.owner.name) if fails else (item.name,)
 
 
 def _is_part(context: Context, item: Distribution) -> bool:

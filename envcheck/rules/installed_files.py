@@ -79,14 +79,12 @@ class LoadedDistribution:
         """
         wanted = numbers(public_version(release))
         order = [numbers(public_version(each)) for each in self.releases]
-        below = max((place for place, each in enumerate(order) if each <= wanted), default=None)
-        above = min((place for place, each in enumerate(order) if each >= wanted), default=None)
-        nearest = below if above is None else above
-        if (below is None or above is None) and (
-            nearest is None or order[nearest][:2] != wanted[:2]
-        ):
+        below = [place for place, each in enumerate(order) if each <= wanted][-1:]
+        above = [place for place, each in enumerate(order) if each >= wanted][:1]
+        places = {*below, *above}
+        is_between = bool(below and above)
+        if not is_between and all(order[place][:2] != wanted[:2] for place in places):
             return frozenset()
-        places = {place for place in (below, above) if place is not None}
         groups = (group for group in self.files if places <= set(expand_places(group.releases)))
         return frozenset(path for group in groups for path in list_paths(group))
 
@@ -247,9 +245,7 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     needed = [item for item in found if find_import(context, item)]
     if not found:
         return
-    shown = [*needed, *(item for item in found if item not in needed)][
-        : _SHOWN if not needed else len(needed)
-    ][:_SHOWN]
+    shown = (needed or found)[:_SHOWN]
     owners = tuple(dict.fromkeys((item.distribution, item.release) for item in (*needed, *found)))
     labels = [f"{name} {release}" for name, release in owners]
     names = shorten(labels, 2, " and ")
@@ -264,13 +260,9 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         why = "what imports it goes on without it"
     if needing:
         why = f"`import {needing[0].replace('-', '_')}` needs it"
-    evidence = tuple(
-        Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
-        for item in shown
-    )
     yield incompatible(
         f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
-        evidence,
+        _show(shown),
         severity=ERROR if needed else WARNING,
         cure=_reinstall([*needed, *found], context),
     )
@@ -283,11 +275,14 @@ def _list_edited(faults: Sequence[FileFault]) -> Iterator[Finding]:
         files = shorten([item.path for item in edited], _SHOWN)
         owners = " and ".join(sorted({f"{item.distribution} {item.release}" for item in edited}))
         message = f"Not as installed, but readable: {files} of {owners}."
-        evidence = tuple(
-            Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
-            for item in edited[:_SHOWN]
-        )
-        yield Finding(DAMAGED, COMPATIBLE, NOTE, message, evidence)
+        yield Finding(DAMAGED, COMPATIBLE, NOTE, message, _show(edited[:_SHOWN]))
+
+
+def _show(faults: Sequence[FileFault]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
+        for item in faults
+    )
 
 
 def _reinstall(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,25 @@ def test_a_copy_that_breaks_a_pin_is_an_error() -> None:
         distribution("tensorflow", "2.15.1"),
     )
     assert mixed(*items) == [("env-mixed", "error")]
+
+
+def test_a_framework_in_front_that_only_misses_a_pin_is_a_warning() -> None:
+    """TensorFlow 2.19 in front of 2.21, seen to work: the pin alone does not prove a failure."""
+    items = (
+        distribution(
+            "tensorflow-cpu",
+            "2.19.0",
+            scope="front",
+            location="/front",
+            requires=("tensorboard~=2.19.0",),
+        ),
+        distribution("tensorflow-cpu", "2.21.0"),
+        distribution("tensorboard", "2.21.0"),
+    )
+    assert mixed(*items) == [("env-mixed", "warning")]
+    failing = replace(items[0], version="2.15.1", requires=("numpy<2.0.0,>=1.23.5",))
+    numpy = distribution("numpy", "2.1.0")
+    assert mixed(failing, *items[1:], numpy) == [("env-mixed", "error")]
 
 
 def test_ways_out() -> None:
