@@ -5,6 +5,7 @@ Another build or release for the environment, where that takes findings away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from envcheck.actions import Action, CreateEnvironment, ImportFrameworks, shell_line
@@ -116,15 +117,9 @@ def judge_what_works(
         choices, clashes = choose_together(judge, read_requests(asked, context.matrix), PIP)
     except RequestError:  # a package that is judged and not planned, such as tensorrt
         return context, newest
-    found = [choice.best for choice in choices]
-    if clashes or not all(best is not None and best.is_compatible for best in found):
+    if clashes or not all(choice.best and choice.best.is_compatible for choice in choices):
         return context, newest
-    chosen = tuple(
-        text
-        for best in found
-        if best
-        for text in (best.candidate.requirement, *best.candidate.companions)
-    )
+    chosen = _list_texts(choices)
     working = Context(context.facts, context.matrix, replace(context.target, requirements=chosen))
     judgement = judge_release(working, only)
     if judgement.errors:
@@ -192,13 +187,19 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
             indexes = dict.fromkeys(
                 f"--extra-index-url {item.row.index}" for item in found if item.row.index
             )
-            chosen = tuple(text for item in found for text in (item.requirement, *item.companions))
+            chosen = _list_texts(choices)
             wanted = wanted_releases(
                 Context(judge.context.facts, context.matrix, Target(context.goal, chosen))
             )
             pins = {row.distribution: row.pin for row in (item.package for item in wanted) if row}
             return " ".join((*(pins.get(text, text) for text in chosen), *indexes))
     return ""
+
+
+def _list_texts(choices: Sequence[Choice]) -> tuple[str, ...]:
+    """List what to ask for to get chosen releases, and what comes beside them."""
+    found = (choice.best.candidate for choice in choices if choice.best)
+    return tuple(text for item in found for text in (item.requirement, *item.companions))
 
 
 def _build_judge(context: Context) -> Judge:
@@ -356,22 +357,19 @@ def _plan_in_place(
         requests = read_requests(texts, context.matrix)
     except RequestError:
         return None  # a version that no requirement can name
-    is_condas = _is_from_conda(context, failing)
-    folder = _find_environment_folder(context, is_condas=is_condas)
-    plan = None
-    if folder:
+    installer = CONDA if _is_from_conda(context, failing) else ""
+    folder = _find_environment_folder(context, is_condas=bool(installer))
+    ways = [(installer or PIP, folder)] if folder else []
+    for chosen, place in (*ways, (installer, "")):
         plan = _build_certain_plan(
-            judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else PIP, folder)
+            judge, requests, failing, PlanOptions(context.goal, chosen, place)
         )
-    if plan is not None and (
-        _has_activation(context, folder)
-        or not any(environment.library_folders for environment in plan.environments)
-    ):
-        return _make_remedy(context, plan, failing, folder)
-    plan = _build_certain_plan(
-        judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else "")
-    )
-    return _make_remedy(context, plan, failing) if plan is not None else None
+        if plan is None:
+            continue
+        needs_activation = any(environment.library_folders for environment in plan.environments)
+        if not (place and needs_activation) or _has_activation(context, place):
+            return _make_remedy(context, plan, failing, place)
+    return None
 
 
 def _plan_with_other_python(
@@ -404,43 +402,33 @@ def _build_certain_plan(
     failing: list[FailingFramework],
     options: PlanOptions,
 ) -> Plan | None:
-    unwanted = frozenset[str]().union(*(item.causes for item in failing))
     try:
         choices, clashes = choose_together(
             judge, requests, options.installer, partial(is_possible, judge.context)
         )
-        is_certain = all(
-            _is_certain(judge, choice, unwanted) and not _loses_gpu(choice, failing)
-            for choice in choices
-        )
-        return plan_of(judge, choices, clashes, options) if is_certain else None
+        if all(_is_certain(judge, choice, failing) for choice in choices):
+            return plan_of(judge, choices, clashes, options)
     except ValueError:
-        return None  # a user's matrix holds what may stand in no command
+        pass  # a user's matrix holds what may stand in no command
+    return None
 
 
-def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
+def _is_certain(judge: Judge, choice: Choice, failing: list[FailingFramework]) -> bool:
     """Return whether a release works with what its environment will hold.
 
-    It must not be warned of what is to go.
-
-    Of a system's CUDA all must be known.
+    It must not be warned of what is to go. Of a system's CUDA all must be known. No CPU build
+    replaces a GPU build, which works on a CPU too.
     """
     best, facts = choice.best, judge.context.facts
+    unwanted = frozenset[str]().union(*(item.causes for item in failing))
     if best is None or not best.is_compatible or any(item.id in unwanted for item in best.warnings):
+        return False
+    row = best.candidate.row
+    on_gpu = (item.name for item in failing if item.has_gpu_build)
+    if not row.cuda_build and row.framework in on_gpu:
         return False
     is_known = facts.toolkits.installs.value is not None and facts.cudnn.value is not None
     return best.source.kind != SYSTEM_TOOLKIT or (is_known and not best.resolved)
-
-
-def _loses_gpu(choice: Choice, failing: list[FailingFramework]) -> bool:
-    """Return whether a CPU build would replace a GPU build, which works on a CPU too."""
-    best = choice.best
-    if best is None:
-        return False
-    row = best.candidate.row
-    return not row.cuda_build and any(
-        item.name == row.framework and item.has_gpu_build for item in failing
-    )
 
 
 def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.frameworks import companions, framework_of, identity
 from envcheck.host.data_files import load_data, read_packaged
@@ -182,15 +182,6 @@ def _list_on_top(installed: Mapping[str, Distribution]) -> List[Distribution]:
     return [item for name, item in installed.items() if name in on_top and not framework_of(name)]
 
 
-def _read_records(location: str) -> Iterator[Tuple[str, str]]:
-    """Yield the name of each distribution of a folder, with its RECORD."""
-    for entry in os.listdir(location) if os.path.isdir(location) else ():
-        record = os.path.join(location, entry, "RECORD")
-        if entry.endswith(".dist-info") and os.path.isfile(record):
-            content = read_as_fact(record, lambda: read_file(record, _LOG_LIMIT)).value or b""  # noqa: B023 - called now
-            yield canonical_name(entry.partition("-")[0]), content.decode("utf-8", "replace")
-
-
 _NO_CODE = re.compile(r"_|tests?$|docs?$|examples?$|benchmarks?$|scripts?$|tools$")
 
 
@@ -245,8 +236,7 @@ class _Attempt:
         return read_ending(test, ended, self._read_log(), limits)
 
     def _read_log(self) -> str:
-        log = read_as_fact(self._log, lambda: read_file(self._log, _LOG_LIMIT))
-        return log.value.decode("utf-8", "replace") if log.value is not None else ""
+        return (_read(self._log) or b"").decode("utf-8", "replace")
 
 
 def _isolate(environment: Variables, private: str) -> Dict[str, str]:
@@ -257,10 +247,10 @@ def _isolate(environment: Variables, private: str) -> Dict[str, str]:
     settings = os.path.join(
         environment.get("KERAS_HOME") or os.path.expanduser("~/.keras"), "keras.json"
     )
-    text = read_as_fact(settings, lambda: read_file(settings, 1 << 16))
-    if text.value is not None:
+    text = _read(settings)
+    if text is not None:
         with open(os.path.join(private, "keras.json"), "wb") as stream:
-            stream.write(text.value)
+            stream.write(text)
     return made
 
 
@@ -324,15 +314,19 @@ def _list_altered(python: PythonFacts, printed: str) -> Iterator[str]:
 
 def _is_altered(location: str, inside: str) -> bool:
     """Return whether a RECORD of a folder lists a file with another hash than it has."""
-    content = read_as_fact(
-        inside, lambda: read_file(os.path.join(location, inside), _LOG_LIMIT)
-    ).value
-    if content is None:
-        return False
-    listed = re.compile(rf"^{re.escape(inside)},sha256=([\w-]+),", re.MULTILINE)
-    hashes = (listed.search(text) for _, text in _read_records(location))
-    found = next(filter(None, hashes), None)
-    return found is not None and found[1] != hash_content(content)
+    content = _read(os.path.join(location, inside))
+    pattern = rf"^{re.escape(inside)},sha256=([\w-]+),".encode()
+    for name in os.listdir(location) if content is not None else ():
+        if name.endswith(".dist-info"):
+            record = _read(os.path.join(location, name, "RECORD")) or b""
+            listed = re.search(pattern, record, re.MULTILINE)
+            if listed:
+                return listed[1].decode() != hash_content(content or b"")
+    return False
+
+
+def _read(path: str) -> Optional[bytes]:
+    return read_as_fact(path, lambda: read_file(path, _LOG_LIMIT)).value
 
 
 def _find_outside(printed: str) -> str:
