@@ -118,7 +118,7 @@ _FLOOR = rf"(?:at least |>= ?|version |v)*(?P<floor>{_RELEASE})"
 _BOUND = rf"(?:[<>=!~]=|[<>]) ?{_RELEASE}"
 _RANGE = rf"\(?(?P<range>{_BOUND}(?:, ?{_BOUND})*)"
 _SUBJECT = (
-    r"[`'\"]?(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|(?i:compute|cuda) capability"
+    r"[`'\"]?(?:\b|__)(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|(?i:compute|cuda) capability"
     rf"|{_NAME})[`'\"]?"
 )
 _ARTICLE, _LEAST = r"(?:the |a |an )?", r"(?:at least |>= ?)v?"
@@ -174,7 +174,7 @@ _NOT_LOADED = (
 )
 # of a file in an environment, what the loader says of one that was not copied whole
 _DAMAGED = (
-    r"(?P<word>[^\s'\"]+[/\\](?:site|dist)-packages[/\\][^\s'\"]+):"
+    r"(?<![^\s'\"])(?P<word>[^\s'\"]+[/\\](?:site|dist)-packages[/\\][^\s'\"]+):"
     r" (?:file too short|invalid ELF header|ELF load command|cannot read file data|file data)"
 )
 _LOCK_FILE = r"\b(?:(?P<tool>uv|poetry|pdm|pixi)\.lock|(?P<pipfile>Pipfile)\.lock)\b"
@@ -276,15 +276,18 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
     Sample: "ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning of this
     module, but found tokenizers==0.20.3."
     """
-    before, found, lines = "", None, lines[-_LAST_LINES:]
-    for number, raw in enumerate(lines, last - len(lines) + 1):
-        line = clean_line(raw.encode())
+    lines = lines[-_LAST_LINES:]
+    for place in range(len(lines) - 1, -1, -1):
+        line = clean_line(lines[place].encode())
+        before = lines[place - 1] if place else ""
         is_warning = re.search(_WARNING, line.bare.removesuffix(line.text)) is not None
         informs = "ERROR" not in line.text and re.match(_INFORMS, line.text)
-        if not (is_warning or line.is_remark or informs or is_shown(line.text, before.encode())):
-            found = _read_line(line.text, number) or found
-        before = raw
-    return found
+        if is_warning or line.is_remark or informs or is_shown(line.text, before.encode()):
+            continue
+        found = _read_line(line.text, last - len(lines) + 1 + place)
+        if found:
+            return found
+    return None
 
 
 def _read_line(text: str, number: int) -> Stated | None:
