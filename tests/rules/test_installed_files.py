@@ -296,8 +296,9 @@ def test_a_release_between_recorded_ones_loads_what_both_load_and_one_beyond_the
     assert between == torch.list_loaded("2.4.1") & torch.list_loaded("2.6.0")
     assert "torch/nn/functional.py" in between
     assert "torch/lib/libtorch_cpu.so" in between
-    assert torch.list_loaded(f"{first.rpartition('.')[0]}.0"), "of the minor of the first one"
-    assert torch.list_loaded("1.2.0") == frozenset()
+    assert torch.list_loaded("1.2.0") == torch.list_loaded(first), "of the major of the first one"
+    assert torch.list_loaded(f"{last}.1") == torch.list_loaded(last)
+    assert torch.list_loaded("0.4.1") == frozenset()
     assert torch.list_loaded(f"{int(last.partition('.')[0]) + 1}.0.0") == frozenset()
 
 
