@@ -180,6 +180,11 @@ class Architecture:
     tegra: bool = False  # an embedded GPU: its driver is part of the board's system image
     proof: Mapping[str, str] = field(default_factory=dict)
 
+    def is_driven_by(self, branch: int) -> bool:
+        """Return whether a driver branch is neither before its first nor after its last one."""
+        last = self.last_driver_branch
+        return int(self.first_driver_branch or 0) <= branch and (not last or branch <= int(last))
+
 
 @dataclass
 class KnownProblem:

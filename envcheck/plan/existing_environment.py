@@ -50,7 +50,7 @@ from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
-from envcheck.rules.requirements import requirements_of
+from envcheck.rules.requirements import needs_of
 from envcheck.rules.targets import judged_frameworks, wanted_releases
 
 T = TypeVar("T")
@@ -173,9 +173,10 @@ def _list_extras(context: Context, framework: str, name: str, version: str) -> I
 
 def _list_pins(context: Context, framework: str) -> Iterator[str]:
     for name in _distributions_of(context, framework):
-        for dependency, specifier, _ in requirements_of(context, context.distributions[name]):
-            text = dependency + (specifier or (">=0" if split_cuda_suffix(dependency)[1] else ""))
-            if text != dependency and _is_readable(text):
+        for need in needs_of(context, context.distributions[name]):
+            any_release = ">=0" if split_cuda_suffix(need.name)[1] else ""
+            text = need.name + (need.specifier or any_release)
+            if text != need.name and _is_readable(text):
                 yield text
 
 
@@ -396,7 +397,7 @@ def _pip_distributions(
     seen = set(names)
     for name in names:
         yield name
-        required = dict.fromkeys(key for key, *_ in requirements_of(context, distributions[name]))
+        required = dict.fromkeys(need.name for need in needs_of(context, distributions[name]))
         new = [key for key in required if key in distributions and key not in seen | conda_names]
         seen.update(new)
         names += new

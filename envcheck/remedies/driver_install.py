@@ -239,12 +239,7 @@ def _drives_all(situation: Situation, offer: Offer) -> bool:
             continue
         if "either" not in (row.kernel_module, offer.kind) and row.kernel_module != offer.kind:
             return False
-        if not offer.branch.isdigit():
-            continue
-        branch = int(offer.branch)
-        if branch < int(row.first_driver_branch or 0):
-            return False
-        if row.last_driver_branch and branch > int(row.last_driver_branch):
+        if offer.branch.isdigit() and not row.is_driven_by(int(offer.branch)):
             return False
     return True
 

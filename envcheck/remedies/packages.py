@@ -141,12 +141,13 @@ def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
     installed = situation.context.distributions.get(name)
     if installed is None or specifier[:1] not in ("<", ">", "=", "!", "~"):
         return "", text
-    for owner, other in requirements_on(situation.context, name):
-        if not matches(installed.version, other):
+    for need in requirements_on(situation.context, name):
+        if not matches(installed.version, need.specifier):
             continue  # it is broken already, by what is installed
-        if not can_be_met(f"{specifier},{other}"):
-            return owner.label, text
-        extra = [clause for clause in other.split(",") if admits_others(specifier, clause)]
+        if not can_be_met(f"{specifier},{need.specifier}"):
+            return need.owner.label, text
+        bounds = need.specifier.split(",")
+        extra = [clause for clause in bounds if admits_others(specifier, clause)]
         specifier = ",".join((specifier, *extra))
     return "", name + specifier
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
+    About,
     Absent,
     Citation,
     Fact,
@@ -57,6 +58,16 @@ class Build:
         return known_framework(self.framework)
 
     @property
+    def lookups(self) -> tuple[LibraryLookup, ...]:
+        """List the libraries that it needs; empty when that is unknown."""
+        return self.libraries.value or ()
+
+    @property
+    def about(self) -> About:
+        """Name it as what a finding is about."""
+        return About(self.framework, self.distribution)
+
+    @property
     def full_version(self) -> str:
         """Return its version with the label: 2.7.1+cu118."""
         return f"{self.version}+{self.local}" if self.local else self.version
@@ -94,20 +105,8 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
 def build_of(row: FrameworkRelease) -> Build:
     """Describe a release that is not installed, from its matrix row alone."""
     nothing = Unknown("failed", f"{row.distribution} is not installed")
-    return Build(
-        framework=row.framework,
-        distribution=row.distribution,
-        version=row.version,
-        local=row.local,
-        installed=False,
-        release=row,
-        cuda_build=_find_first(_local_build(row.local), _state_row(row, row.cuda_build)),
-        cuda=_find_first(_local_version(row.local), _state_row(row, row.cuda)),
-        cudnn=_state_row(row, row.cudnn),
-        compute_capabilities=_state_row(row, row.compute_capabilities or None),
-        libraries=nothing,
-        row=row,
-    )
+    stated = FrameworkBuild(row.framework, row.distribution, row.build_version, libraries=nothing)
+    return _make_build(stated, row, row)
 
 
 def _build_installed(context: Context, item: FrameworkBuild) -> Build:
@@ -121,28 +120,44 @@ def _build_installed(context: Context, item: FrameworkBuild) -> Build:
     )
     row = release if is_same_build else matrix.build(item.framework, public, local, *key)
     row = None if is_from_conda(context, item.distribution) else row
+    return _make_build(item, release, row, (item,))
+
+
+def _make_build(
+    item: FrameworkBuild,
+    release: FrameworkRelease | None,
+    row: FrameworkRelease | None,
+    read: tuple[FrameworkBuild, ...] = (),
+) -> Build:
+    """Describe a build by its files, where they were read, by its label, then by its row."""
+    public, _, local = item.version.partition("+")
+
+    def find(name: str, *stated: Fact[Any]) -> Fact[Any]:
+        value = getattr(row, name, None)
+        fact: Fact[Any] = NO_ROW
+        if row is not None and value not in (None, ()):
+            fact = Known(value, Source("matrix", row.label, "data/compat_matrix.json"))
+        own = _READ_AS.get(name, name)
+        return _find_first(*(getattr(each, own) for each in read), *stated, fact)
+
     return Build(
         framework=item.framework,
         distribution=item.distribution,
         version=public,
         local=local,
-        installed=True,
+        installed=bool(read),
         release=release,
-        cuda_build=_find_first(
-            item.cuda_build, _local_build(local), _state_row(row, row.cuda_build if row else None)
-        ),
-        cuda=_find_first(
-            item.cuda_version, _local_version(local), _state_row(row, row.cuda if row else None)
-        ),
-        cudnn=_find_first(item.cudnn_version, _state_row(row, row.cudnn if row else None)),
-        compute_capabilities=_find_first(
-            item.compute_capabilities,
-            _state_row(row, (row.compute_capabilities or None) if row else None),
-        ),
+        cuda_build=find("cuda_build", _local_build(local)),
+        cuda=find("cuda", _local_version(local)),
+        cudnn=find("cudnn"),
+        compute_capabilities=find("compute_capabilities"),
         libraries=item.libraries,
-        facts=item,
+        facts=item if read else None,
         row=row,
     )
+
+
+_READ_AS = {"cuda": "cuda_version", "cudnn": "cudnn_version"}  # cells of the matrix in a build
 
 
 def is_from_conda(context: Context, distribution: str) -> bool:
@@ -158,12 +173,6 @@ def _find_first(*facts: Fact[T]) -> Fact[T]:
     """
     decided = (fact for fact in facts if not isinstance(fact, Unknown) or fact.why == "conflict")
     return next(decided, facts[0])
-
-
-def _state_row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
-    if release is None or value is None:
-        return NO_ROW
-    return Known(value, Source("matrix", release.label, "data/compat_matrix.json"))
 
 
 def label_cuda(local: str) -> str:
@@ -221,16 +230,9 @@ def find_plugin(
     if not pattern:
         return None
     name = pattern.format(extra=extra)
-    release = matrix.release(row.framework, row.version, platform, name)
     requirements = (item for item in map(read_requirement, row.cuda_wheels) if item.name == name)
-    if release is not None:
-        bounds = ""
-    else:
-        bounds = next((item.specifier for item in requirements), "")
-    if not bounds:
-        return release
-    rows = matrix.releases(row.framework, platform, admits=lambda version: within(version, bounds))
-    return next((item for item in rows if item.distribution == name), None)
+    bounds = next((item.specifier for item in requirements), "")
+    return _find_part(matrix, platform, row, name, bounds)
 
 
 def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
@@ -239,15 +241,18 @@ def library_of(context: Context, row: FrameworkRelease) -> FrameworkRelease | No
     The jaxlib of its version, else the newest one that it takes.
     """
     name = known_framework(row.framework).library
-    release = None
-    if name:
-        release = context.matrix.release(row.framework, row.version, context.platform, name)
-    if release is not None or not name:
-        return release
     bounds = row.requires.get(name, f"=={row.version}")
-    rows = context.matrix.releases(
-        row.framework, context.platform, admits=lambda version: within(version, bounds)
-    )
+    return _find_part(context.matrix, context.platform, row, name, bounds) if name else None
+
+
+def _find_part(
+    matrix: Matrix, platform: str, row: FrameworkRelease, name: str, bounds: str
+) -> FrameworkRelease | None:
+    """Return a part of a release: that of its own version, else the newest within bounds."""
+    own = matrix.release(row.framework, row.version, platform, name)
+    if own is not None or not bounds:
+        return own
+    rows = matrix.releases(row.framework, platform, admits=lambda version: within(version, bounds))
     return next((item for item in rows if item.distribution == name), None)
 
 
@@ -277,15 +282,9 @@ def is_conda_build(context: Context, build: Build) -> bool:
     return build.installed and is_from_conda(context, build.distribution)
 
 
-def has_no_gpu(context: Context) -> bool:
-    """Return whether this machine is known to have no NVIDIA GPU."""
-    return isinstance(context.facts.gpus, Absent)
-
-
 def unfound_libraries(build: Build) -> list[LibraryLookup]:
     """List the needed libraries that the loader does not find."""
-    lookups = build.libraries.value or ()
-    return [item for item in lookups if item.mandatory and isinstance(item.found, Absent)]
+    return [item for item in build.lookups if item.mandatory and isinstance(item.found, Absent)]
 
 
 def built_with(build: Build) -> str | None:

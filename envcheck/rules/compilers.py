@@ -13,7 +13,6 @@ from envcheck.model import (
     Absent,
     Advise,
     Citation,
-    Evidence,
     Fact,
     Finding,
     Fix,
@@ -26,7 +25,6 @@ from envcheck.model import (
     major,
     major_minor,
     numbers,
-    replace,
 )
 from envcheck.model.fixes import (
     BuildWithToolkit,
@@ -43,13 +41,12 @@ from envcheck.rules.context import (
     SourceBuild,
     cite,
     describe,
-    incompatible,
     rule,
-    source_of,
+    show_fact,
 )
-from envcheck.rules.gpus import JudgedGpu, judged_gpus
+from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.targets import cuda_builds, wanted_releases
-from envcheck.rules.toolkit import built_for_cuda, toolkit_evidence, unknown_release
+from envcheck.rules.toolkit import built_for_cuda, toolkit_evidence
 
 TOO_NEW = "host-compiler-too-new"
 TOO_OLD = "host-compiler-too-old"
@@ -70,36 +67,53 @@ class HostCompiler:
 def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is newer or older than it supports."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    version = install.version.value if install else None
-    if install is None or compiler is None or version is None:
+    if install is None or compiler is None:
         return
-    row = context.matrix.toolkit(version)
+    cuda = describe(install.version)
+    row = context.matrix.toolkit(cuda)
     if row is None:
-        subject = f"CUDA Toolkit {version} in {install.root}"
-        yield unknown_release(
-            subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE
+        yield context.report_unlisted(
+            f"CUDA Toolkit {cuda} in {install.root}",
+            "whether its nvcc accepts this compiler",
+            toolkit_evidence(install),
+            severity=NOTE,
         )
         return
-    highest = _find_highest(row, compiler.kind)
-    lowest = _find_lowest(row, compiler.kind)
-    if (
-        highest
-        and _newer_than_limit(compiler.version, highest)
-        and _OVERRIDE not in _read_flags(context)
-    ):
-        yield _report_compiler(
-            context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}"
-        )
-    if lowest and numbers(compiler.version) < numbers(lowest):
-        yield _report_compiler(
-            context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer"
-        )
+    kind, (lowest, highest) = compiler.kind, _find_limits(row, compiler.kind)
+    # nvcc's headers compare as many numbers as the limit names: 12.4 is within "12".
+    limit = numbers(highest)
+    if highest and numbers(compiler.version)[: len(limit)] > limit:
+        if _OVERRIDE in _read_flags(context):
+            return
+        finding_id, accepts = TOO_NEW, f"accepts {kind} up to {highest}"
+    elif lowest and numbers(compiler.version) < numbers(lowest):
+        finding_id, accepts = TOO_OLD, f"needs {kind} {lowest} or newer"
+    else:
+        return
+    # where it calls clang, a GCC would do as well
+    cure: Fix = UseOtherCompiler(
+        cuda, row.gcc_max or "", row.gcc_min or "", compiler.version, kind == "clang"
+    )
+    if kind == "msvc":
+        cure = InstallVisualStudio(highest)
+    location = f" ({compiler.path})" if compiler.path else ""
+    yield context.report(
+        f"nvcc of CUDA {cuda} ({install.root}) {accepts}; it would use {kind}"
+        f" {compiler.version}{location}. Only building CUDA extensions needs a compiler; running a"
+        " framework does not.",
+        show_fact("toolkits.nvcc_host_compiler_version", compiler.fact),
+        toolkit_evidence(install),
+        cite(f"CUDA Toolkit {cuda}", accepts, row),
+        finding_id=finding_id,
+        severity=ERROR if context.compiles else WARNING,
+        cure=cure,
+    )
 
 
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     """Find the toolkit CUDA code would be compiled with beside a framework.
 
-    Return None where nothing asks for one.
+    Return None where nothing asks for one, or its version is not known.
     """
     if not context.compiles and not any(cuda_builds(context)):
         return None
@@ -107,16 +121,15 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     for root in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
             if item.root == root.value:
-                return item
-    return with_nvcc[0] if len(with_nvcc) == 1 else None
+                return item if item.version.value else None
+    return with_nvcc[0] if len(with_nvcc) == 1 and with_nvcc[0].version.value else None
 
 
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
-    installs = context.toolkits.installs.value or ()
     return [
         item
-        for item in installs
+        for item in context.installs
         if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"
     ]
 
@@ -141,63 +154,22 @@ def _kind_of(path: str) -> str:
     return "msvc" if name in ("cl", "cl.exe") else "gcc"
 
 
-def _find_highest(row: Toolkit, kind: str) -> str:
-    msvc = row.msvc.partition("..")[2] if row.msvc else ""
-    return {"gcc": row.gcc_max or "", "clang": row.clang_max or "", "msvc": _msvc_version(msvc)}[
-        kind
-    ]
+def _find_limits(row: Toolkit, kind: str) -> tuple[str, str]:
+    """Return the lowest and the highest compiler of a kind that nvcc accepts; "" for no bound.
 
-
-def _find_lowest(row: Toolkit, kind: str) -> str:
-    msvc = row.msvc.partition("..")[0] if row.msvc else ""
-    return {"gcc": row.gcc_min or "", "clang": "", "msvc": _msvc_version(msvc)}[kind]
-
-
-def _msvc_version(macro: str) -> str:
-    """Turn _MSC_VER into the version cl prints: 1949 -> 19.49."""
-    return f"{macro[:2]}.{macro[2:]}" if re.fullmatch(r"\d{4}", macro) else ""
-
-
-def _newer_than_limit(version: str, highest: str) -> bool:
-    # nvcc's headers compare as many numbers as the limit names: 12.4 is within "12".
-    limit = numbers(highest)
-    return numbers(version)[: len(limit)] > limit
+    _MSC_VER becomes the version that cl prints: 1949 -> 19.49.
+    """
+    if kind == "msvc":
+        lowest, _, highest = re.sub(r"(\d\d)(\d\d)", r"\1.\2", row.msvc or "").partition("..")
+        return lowest, highest
+    if kind == "clang":
+        return "", row.clang_max or ""
+    return row.gcc_min or "", row.gcc_max or ""
 
 
 def _read_flags(context: Context) -> str:
     names = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
     return " ".join(context.environment.get(name, "") for name in names)
-
-
-def _report_compiler(
-    context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str
-) -> Finding:
-    cuda = describe(install.version)
-    row = context.matrix.toolkit(cuda)
-    location = f" ({compiler.path})" if compiler.path else ""
-    message = (
-        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind}"
-        f" {compiler.version}{location}. Only building CUDA extensions needs a compiler; running a"
-        " framework does not."
-    )
-    evidence = (
-        Evidence("toolkits.nvcc_host_compiler_version", compiler.version, source_of(compiler.fact)),
-        toolkit_evidence(install),
-        cite(f"CUDA Toolkit {cuda}", limit, row),
-    )
-    severity = ERROR if context.compiles else WARNING
-    cure = _use_accepted_compiler(compiler, row) if row else None
-    return incompatible(message, evidence, finding_id=finding_id, severity=severity, cure=cure)
-
-
-def _use_accepted_compiler(compiler: HostCompiler, row: Toolkit) -> Fix:
-    """State what nvcc accepts; where it calls clang, a GCC would do as well."""
-    if compiler.kind == "msvc":
-        return InstallVisualStudio(_find_highest(row, "msvc"))
-    is_clang = compiler.kind == "clang"
-    return UseOtherCompiler(
-        row.version, row.gcc_max or "", row.gcc_min or "", compiler.version, is_clang
-    )
 
 
 @rule("tensorrt-missing", severity=NOTE)
@@ -214,13 +186,13 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
             and not context.need(context.facts.tensorrt, "tensorrt")
         ):
             part = f"{build.traits.title}-TensorRT"
-            message = (
+            yield context.report(
                 f"TensorRT, requested with {build.label},"
-                f" is not installed; everything except {part} works."
+                f" is not installed; everything except {part} works.",
+                "tensorrt",
+                *built_for_cuda(build),
+                cure=InstallTensorrt(build.framework, build.version),
             )
-            evidence = (context.seen("tensorrt"), *built_for_cuda(build))
-            cure = InstallTensorrt(build.framework, build.version)
-            yield incompatible(message, evidence, cure=cure)
 
 
 _WRONG, _PATH, _MISSING = "toolkit-wrong-version", "toolkit-path-conflict", "toolkit-missing"
@@ -235,46 +207,36 @@ _VARIABLES = (
 def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose CUDA major PyTorch refuses, alone or beside a right one."""
     install = compiling_toolkit(context)
-    version = install.version.value if install else None
-    if install is None or version is None or context.matrix.toolkit(version) is None:
+    version = describe(install.version) if install else ""
+    if install is None or context.matrix.toolkit(version) is None:
         return
     for build in cuda_builds(context):
         cuda = build.cuda.value
-        if build.traits.cuda.hosts_extensions and cuda and not _same_major(cuda, version):
-            installs = toolkits_with_nvcc(context)
-            right = next(
-                (item for item in installs if _same_major(cuda, item.version.value or "")), None
-            )
-            yield _other_major(context, build, install, right)
+        if not build.traits.cuda.hosts_extensions or not cuda or _same_major(cuda, version):
+            continue
+        finding_id, hint, others = _WRONG, "", list[ToolkitInstall]()
+        cure: Fix = InstallNvcc(cuda, build.framework, build.distribution)
+        for item in toolkits_with_nvcc(context):
+            if _same_major(cuda, item.version.value or ""):
+                finding_id, others = _PATH, [item]
+                hint = (
+                    f" CUDA {item.version.value} in {item.root} would do, but is not the one found."
+                )
+                cure = BuildWithToolkit(item.root, install.root)
+                break
+        yield context.report(
+            f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of"
+            f" CUDA {version} ({install.root}); running it needs no nvcc.{hint}",
+            *map(toolkit_evidence, [install, *others]),
+            *built_for_cuda(build),
+            finding_id=finding_id,
+            severity=_choose_severity(context, NOTE),
+            cure=cure,
+        )
 
 
 def _same_major(first: str, second: str) -> bool:
     return numbers(first)[:1] == numbers(second)[:1]
-
-
-def _other_major(
-    context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None
-) -> Finding:
-    cuda, version = str(build.cuda.value), install.version.value
-    hint = ""
-    if right:
-        hint = f" CUDA {right.version.value} in {right.root} would do, but is not the one found."
-    message = (
-        f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA"
-        f" {version} ({install.root}); running it needs no nvcc.{hint}"
-    )
-    cure: Fix = InstallNvcc(cuda, build.framework, build.distribution)
-    if right:
-        cure = BuildWithToolkit(right.root, install.root)
-    evidence = (
-        toolkit_evidence(install),
-        *([toolkit_evidence(right)] if right else []),
-        *built_for_cuda(build),
-    )
-    severity = _choose_severity(context, NOTE)
-    return incompatible(
-        message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, cure=cure
-    )
 
 
 @rule(_MISSING, severity=NOTE, installs=True)
@@ -291,37 +253,35 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     ]
     built = context.built or "CUDA code"
     if not hosts and context.compiles:
-        message = f"{built} is built here, which needs nvcc; this machine has none."
-        cure: Fix = Advise("Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder.")
-        missing = incompatible(
-            message, (context.seen("toolkits.installs"),), severity=ERROR, cure=cure
+        yield context.report(
+            f"{built} is built here, which needs nvcc; this machine has none.",
+            "toolkits.installs",
+            severity=ERROR,
+            cure=Advise("Install the nvcc of a CUDA Toolkit, and set CUDA_HOME to its folder."),
+            stops=BUILD,
         )
-        yield replace(missing, stops=BUILD)
     if context.may_compile and not context.compiles:
-        message = (
+        yield context.report(
             f"An extension is built here ({context.built}). If it contains CUDA code, that fails:"
-            " this machine has no nvcc."
+            " this machine has no nvcc.",
+            "toolkits.installs",
+            severity=WARNING,
+            cure=Advise("If it contains CUDA code, install the nvcc of a CUDA Toolkit."),
         )
-        cure = Advise("If it contains CUDA code, install the nvcc of a CUDA Toolkit.")
-        yield incompatible(
-            message, (context.seen("toolkits.installs"),), severity=WARNING, cure=cure
+    # much of a package that compiles when it is used works without
+    reason, severity, stops = _compiled_when_used(context), NOTE, ""
+    if context.compiles:
+        reason, severity, stops = f"{built} is built here", ERROR, BUILD
+    for build in hosts if reason else ():
+        cuda = build.cuda.value or ""
+        yield context.report(
+            f"{reason}, which needs nvcc of a CUDA {major(cuda)} toolkit; this machine has none.",
+            "toolkits.installs",
+            *built_for_cuda(build),
+            severity=severity,
+            cure=InstallNvcc(cuda, build.framework, build.distribution),
+            stops=stops,
         )
-    for build in hosts:
-        cuda = build.cuda.value
-        if context.compiles:
-            reason = f"{built} is built here"
-        else:
-            reason = _compiled_when_used(context)
-        if not reason:
-            continue
-        message = (
-            f"{reason}, which needs nvcc of a CUDA {major(cuda)} toolkit; this machine has none."
-        )
-        cure = InstallNvcc(cuda or "", build.framework, build.distribution)
-        evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
-        severity = ERROR if context.compiles else NOTE  # much of such a package works without
-        missing = incompatible(message, evidence, severity=severity, cure=cure)
-        yield replace(missing, stops=BUILD if context.compiles else "")
 
 
 @rule("extension-build-mismatch", "dependency-conflict", installs=True)
@@ -335,90 +295,72 @@ def source_builds(context: Context) -> Iterator[Finding]:
             None,
         )
         if host is None and not item.built_for:
-            yield replace(_without_host(context, item), stops=BUILD)
+            yield _without_host(context, item)
         elif host is not None and item.built_for and major_minor(host.version) != item.built_for:
-            message = (
+            yield context.report(
                 f"{item.distribution} comes from a page of wheels for {item.framework}"
-                f" {item.built_for}, but {host.label} is installed."
+                f" {item.built_for}, but {host.label} is installed.",
+                *built_for_cuda(host),
+                cure=Advise(f"Use the page for {item.framework} {major_minor(host.version)}."),
             )
-            cure = Advise(f"Use the page for {item.framework} {major_minor(host.version)}.")
-            yield incompatible(message, built_for_cuda(host), cure=cure)
         elif host is not None and item.is_isolated and not item.built_for:
-            yield replace(_in_isolation(context, item, host), stops=BUILD)
+            yield _in_isolation(context, item, host)
 
 
 def _without_host(context: Context, item: SourceBuild) -> Finding:
     """Report a package without its framework: an image holds none, another environment may."""
     name, framework = item.distribution, item.framework
-    return incompatible(
+    return context.report(
         f"{name} is compiled against {framework}, which no step before this one installs.",
-        (context.seen("python.frameworks"),),
+        "python.frameworks",
         finding_id="dependency-conflict",
         severity=ERROR if context.host.container.value else WARNING,
         cure=Advise(
             f"Install {framework} in a step before it, and {name} with --no-build-isolation."
         ),
+        stops=BUILD,
     )
 
 
 def _in_isolation(context: Context, item: SourceBuild, host: Build) -> Finding:
     """Report a build that replaces the installed framework with the newest, or takes none."""
     newest = next(iter(context.matrix.versions(host.framework)), "")
-    return incompatible(
+    return context.report(
         f"{item.distribution} is compiled in an isolated environment, where it finds no"
         f" {host.distribution}, or another one than {host.label}.",
-        (context.seen("python.frameworks", shown=host.label),),
+        ("python.frameworks", host.label),
         severity=WARNING if host.version == newest else ERROR,
         cure=Advise(f"Install {item.distribution} with --no-build-isolation."),
+        stops=BUILD,
     )
 
 
 @rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)
 def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc that does not know this machine's GPU yet, or no longer."""
-    ids: set[str] = set()
-    for install, version, item in _compiled_for(context):
-        finding_id, support = _unknown_to(version, item)
-        if finding_id and finding_id not in ids:
-            ids.add(finding_id)
-            yield _not_compiled(context, finding_id, install, item, support)
-
-
-def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
-    """Name the finding of a GPU that nvcc cannot build for, and the CUDA that can."""
-    if item.first_toolkit and is_older(version, item.first_toolkit):
-        return "gpu-arch-too-new", f"from CUDA {item.first_toolkit} on"
-    if item.last_toolkit and is_older(item.last_toolkit, version):
-        return ("gpu-arch-too-old", f"up to CUDA {item.last_toolkit}")
-    return ("", "")
-
-
-def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, JudgedGpu]]:
-    if not is_compiling(context) or context.facts.gpus.value is None:
+    install = compiling_toolkit(context) if is_compiling(context) else None
+    if install is None or not context.gpus:
         return
-    install = compiling_toolkit(context)
-    version = install.version.value if install else None
-    for item in judged_gpus(context) if install and version else ():
-        if install and version:
-            yield install, version, item
-
-
-def _not_compiled(
-    context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, support: str
-) -> Finding:
-    version = install.version.value
-    message = (
-        f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
-        f"{item.name}: compute capability {item.capability} is supported {support}."
-    )
-    matrix_evidence = cite(f"compute capability {item.capability}", support, item.architecture)
-    return incompatible(
-        message,
-        (toolkit_evidence(install), matrix_evidence),
-        finding_id=finding_id,
-        severity=_choose_severity(context, WARNING),
-        cure=CompileForGpu(item.capability, is_newer=finding_id == "gpu-arch-too-new"),
-    )
+    version, ids = describe(install.version), set[str]()
+    for item in judged_gpus(context):
+        if item.first_toolkit and is_older(version, item.first_toolkit):
+            finding_id, support = "gpu-arch-too-new", f"from CUDA {item.first_toolkit} on"
+        elif item.last_toolkit and is_older(item.last_toolkit, version):
+            finding_id, support = "gpu-arch-too-old", f"up to CUDA {item.last_toolkit}"
+        else:
+            continue
+        if finding_id in ids:
+            continue
+        ids.add(finding_id)
+        yield context.report(
+            f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build"
+            f" for {item.name}: compute capability {item.capability} is supported {support}.",
+            toolkit_evidence(install),
+            cite(f"compute capability {item.capability}", support, item.architecture),
+            finding_id=finding_id,
+            severity=_choose_severity(context, WARNING),
+            cure=CompileForGpu(item.capability, is_newer=finding_id == "gpu-arch-too-new"),
+        )
 
 
 def is_compiling(context: Context) -> bool:
@@ -445,12 +387,10 @@ class BuiltWhenUsed:
 
 def _compiled_when_used(context: Context) -> str:
     """Name a package that builds its CUDA code on use: "deepspeed 0.15.1 builds ..."."""
-    packages = map(
-        context.distributions.get, load_data("frameworks/built_when_used", BuiltWhenUsed).packages
-    )
-    package = next((item for item in packages if item), None)
-    if package:
-        return f"{package.label} builds its CUDA code when it is first used"
+    for name in load_data("frameworks/built_when_used", BuiltWhenUsed).packages:
+        if name in context.distributions:
+            label = context.distributions[name].label
+            return f"{label} builds its CUDA code when it is first used"
     return ""
 
 

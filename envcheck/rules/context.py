@@ -14,6 +14,7 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NO_ENVIRONMENT,
+    UNDETERMINED,
     About,
     Absent,
     Distribution,
@@ -22,10 +23,12 @@ from envcheck.model import (
     Facts,
     Finding,
     Fix,
+    FrameworkRelease,
     Gpu,
     Known,
     OtherGpu,
     Source,
+    ToolkitInstall,
     Unknown,
     dataclass,
     replace,
@@ -35,6 +38,8 @@ from envcheck.model.answers import NOBODY, Citation
 P = ParamSpec("P")
 T = TypeVar("T")
 Answers: TypeAlias = dict[Hashable, Any]
+# what a finding shows: a fact by its name, with other words than its value, or evidence as it is
+Seen: TypeAlias = str | tuple[str, str] | Evidence
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
 # every wheel for an Apple processor has them: they say nothing about what is meant
 _OPTIONAL = ("mps", "metal")
@@ -165,7 +170,7 @@ class Context:
             return "cpu"  # what can be judged; `gpu-not-nvidia` says what is not
         if self.expect in ("gpu", "cpu"):
             return self.expect
-        has_no_gpu = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
+        has_no_gpu = self.lacks_gpu and not self.hides_host_gpus
         return "cpu" if has_no_gpu or self._is_left_without_gpu else "gpu"
 
     @property
@@ -179,7 +184,7 @@ class Context:
 
         By an installed build, or by --expect gpu.
         """
-        if self.expect == "cpu" or self.names_releases or not isinstance(self.facts.gpus, Absent):
+        if self.expect == "cpu" or self.names_releases or not self.lacks_gpu:
             return False
         builds = self.python.frameworks.value or ()
         if any(
@@ -273,10 +278,20 @@ class Context:
             raise UndecidedError(name, fact)
         return fact.value
 
+    @property
+    def lacks_gpu(self) -> bool:
+        """Return whether this machine is known to have no NVIDIA GPU."""
+        return isinstance(self.facts.gpus, Absent)
+
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         """List the GPUs; empty when there is none or that is unknown (see `goal` and `need`)."""
         return self.facts.gpus.value or ()
+
+    @cached_property
+    def installs(self) -> tuple[ToolkitInstall, ...]:
+        """List the CUDA Toolkits; empty when there is none or that is unknown."""
+        return self.toolkits.installs.value or ()
 
     @cached_property
     def distributions(self) -> dict[str, Distribution]:
@@ -285,6 +300,11 @@ class Context:
         for item in self.python.distributions.value or ():
             by_name.setdefault(item.name, item)
         return by_name
+
+    def row_of(self, item: Distribution) -> FrameworkRelease | None:
+        """Return the matrix' row of an installed framework release; None where it has none."""
+        framework = self.matrix.framework_of(item.name)
+        return self.matrix.release(framework, item.public, self.platform, item.name)
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -324,15 +344,84 @@ class Context:
         """Make evidence of those of some facts that are known."""
         return tuple(self.seen(name) for name in names if self.fact(name).value is not None)
 
+    def report(
+        self,
+        message: str,
+        *seen: Seen,
+        verdict: str = INCOMPATIBLE,
+        finding_id: str = "",
+        severity: str = "",
+        cure: Fix | None = None,
+        about: About = NOBODY,
+        stops: str = "",
+    ) -> Finding:
+        """Make a finding: of what does not work, unless it has another verdict.
+
+        Without an id or severity it takes those of its rule.
+        """
+        evidence = []
+        for item in seen:
+            if isinstance(item, str):
+                evidence.append(self.seen(item))
+            elif isinstance(item, Evidence):
+                evidence.append(item)
+            else:
+                evidence.append(self.seen(item[0], shown=item[1]))
+        return Finding(
+            finding_id,
+            verdict,
+            severity,
+            message,
+            tuple(evidence),
+            cure=cure,
+            about=about,
+            stops=stops,
+        )
+
+    def report_unlisted(
+        self,
+        subject: str,
+        decides: str,
+        *seen: Seen,
+        severity: str = ERROR,
+        cure: Fix | None = None,
+    ) -> Finding:
+        """Report that the matrix has no row for a subject, and what is therefore unknown."""
+        return self.report(
+            f"{subject} is not in the compatibility matrix, so {decides} is unknown.",
+            *seen,
+            verdict=UNDETERMINED,
+            finding_id="release-unknown",
+            severity=severity,
+            cure=cure,
+        )
+
+    def show_owners(self, path: str) -> tuple[Evidence, ...]:
+        """Make evidence of several distributions that own one path."""
+        name, owners = (
+            "python.duplicate_owners",
+            (self.python.duplicate_owners.value or {}).get(path),
+        )
+        return (self.seen(name, shown=f"{path}: {', '.join(owners)}"),) if owners else ()
+
+    def show_variable(self, name: str) -> Evidence:
+        """Make evidence of an environment variable."""
+        shown = repr(self.environment.get(name, ""))
+        return self.seen(f"host.environment {name}", self.host.environment, shown)
+
     def seen(self, name: str, fact: Fact[Any] | None = None, shown: str = "") -> Evidence:
         """Make evidence of a fact, by default the one called `name`."""
-        found = self.fact(name) if fact is None else fact
-        return Evidence(name, shown or describe(found), source_of(found))
+        return show_fact(name, self.fact(name) if fact is None else fact, shown)
 
 
 def is_typeable(path: str) -> bool:
     """Return whether a path can be typed in a command with quotes alone."""
     return re.fullmatch(r"[~\w./+:\\ @()-]+", path) is not None and not path.startswith("-")
+
+
+def show_fact(name: str, fact: Fact[Any], shown: str = "") -> Evidence:
+    """Make evidence of a fact that has no name of its own, such as one of several toolkits."""
+    return Evidence(name, shown or describe(fact), source_of(fact))
 
 
 def describe(fact: Fact[Any]) -> str:
@@ -423,7 +512,7 @@ def rule(
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:
             if pip is not None and is_older(pip, "23"):
-                yield incompatible(f"pip {pip} is too old.", (context.seen("python.pip_version"),))
+                yield context.report(f"pip {pip} is too old.", "python.pip_version")
 
     A finding that names no id or severity takes the first id and the severity of its rule.
     """
@@ -470,22 +559,6 @@ def cite(fact: str, shown: str, row: _Cited | None, source: Source | None = None
     """Make evidence of a row of the matrix, or of a build that it describes."""
     citations = row.citations if row else ()
     return Evidence(fact, shown, source, citations[0] if citations else None)
-
-
-def incompatible(
-    message: str,
-    evidence: tuple[Evidence, ...],
-    *,
-    finding_id: str = "",
-    severity: str = "",
-    cure: Fix | None = None,
-    about: About = NOBODY,
-) -> Finding:
-    """Make a finding of what does not work.
-
-    Without an id or severity it takes those of its rule.
-    """
-    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
 
 
 def _complete_finding(finding: Finding, finding_id: str, severity: str) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
@@ -20,7 +20,6 @@ from envcheck.model import (
     Finding,
     Fix,
     FrameworkRelease,
-    Known,
     LibraryLookup,
     Unknown,
     major,
@@ -35,8 +34,8 @@ from envcheck.model.fixes import (
     UseNewerGlibc,
 )
 from envcheck.model.versions import can_be_met, name_of
-from envcheck.rules.builds import Build, has_no_gpu, is_conda_build, unfound_libraries
-from envcheck.rules.context import Context, cite, each, incompatible, rule, source_of
+from envcheck.rules.builds import Build, is_conda_build, unfound_libraries
+from envcheck.rules.context import Context, Seen, cite, each, rule, show_fact
 from envcheck.rules.cudnn import installed_version, is_served_by_system
 from envcheck.rules.dependencies import pin_findings
 from envcheck.rules.gpu_releases import (
@@ -53,7 +52,7 @@ from envcheck.rules.targets import (
     judged_frameworks,
     wanted_releases,
 )
-from envcheck.rules.toolkit import system_toolkits, weigh
+from envcheck.rules.toolkit import name_some, system_toolkits, weigh
 
 
 def _load_data() -> CudaWheels:
@@ -87,7 +86,7 @@ _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"
 @rule("framework-cuda-extra-missing")
 def framework_cuda_extra_missing(context: Context) -> Iterator[Finding]:
     """Find GPU wheels without the CUDA libraries that their extra brings."""
-    if has_no_gpu(context):
+    if context.lacks_gpu:
         return
     yield from each(
         judged_frameworks(context), lambda framework: _extra_missing(context, framework)
@@ -113,13 +112,11 @@ def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
     is_asked = any(item.framework == framework.name for item in wanted_releases(context))
     others = (item for item in judged_frameworks(context) if item.name != framework.name)
     is_aside = not is_asked and any(item.cuda_build.value for item in others)
-    return incompatible(
+    return context.report(
         f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name}"
         " runs on the CPU only.",
-        (
-            context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
-            cite(row.label, f"brings CUDA to {name}", row),
-        ),
+        context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
+        cite(row.label, f"brings CUDA to {name}", row),
         severity=WARNING if is_aside else "",
         cure=InstallCudaBuild(framework.name),
     )
@@ -143,21 +140,19 @@ def _without_libraries(
     lacking = _list_lacking(context, build)
     if lacking:
         reason = f"this machine has no {' and no '.join(lacking)}, and the nvidia-* wheels"
-        evidence = ("python.distributions", "toolkits.installs", "cudnn")
-        yield _missing_libraries(context, build, row, reason, tuple(map(context.seen, evidence)))
+        names = ("python.distributions", "toolkits.installs", "cudnn")
+        yield _missing_libraries(context, build, row, reason, *names)
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
     if missing:
-        sonames = ", ".join(item.soname for item in missing[:4]) + (
-            " and more" if len(missing) > 4 else ""
-        )
-        reason = f"{sonames} cannot be found, and the nvidia-* wheels"
-        looked = tuple(
-            Evidence(f"library {item.soname}", "not found", source_of(item.found))
-            for item in missing[:3]
-        )
-        yield _missing_libraries(context, build, row, reason, looked)
+        reason = f"{name_some(missing, 4)} cannot be found, and the nvidia-* wheels"
+        looked = _show_libraries(missing, "not found")
+        yield _missing_libraries(context, build, row, reason, *looked)
+
+
+def _show_libraries(lookups: Sequence[LibraryLookup], shown: str) -> list[Evidence]:
+    return [show_fact(f"library {item.soname}", item.found, shown) for item in lookups[:3]]
 
 
 def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> Iterator[Finding]:
@@ -165,15 +160,11 @@ def _some_missing(context: Context, build: Build, wheels: tuple[str, ...]) -> It
     missing = tuple(wheel for wheel in wheels if name_of(wheel) not in context.distributions)
     if missing:
         verb = "which are" if len(missing) > 1 else "which is"
-        yield incompatible(
+        yield context.report(
             f"{build.label} cannot use a GPU:"
             f" it requires {', '.join(missing[:4])}, {verb} not installed.",
-            (
-                context.seen(
-                    "python.distributions", shown=f"without {', '.join(map(name_of, missing[:4]))}"
-                ),
-                cite(build.label, ", ".join(missing[:3]), build),
-            ),
+            ("python.distributions", f"without {', '.join(map(name_of, missing[:4]))}"),
+            cite(build.label, ", ".join(missing[:3]), build),
             cure=InstallCudaLibraries(
                 build.framework, missing, index_url(build.framework, build.local), are_pinned=True
             ),
@@ -192,8 +183,7 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
         return ()
     cuda, cudnn = (major(fact.value) for fact in (build.cuda, build.cudnn))
     toolkits = [
-        context.need(item.version, f"version of {item.root}")
-        for item in system_toolkits(context) or ()
+        context.need(item.version, f"version of {item.root}") for item in system_toolkits(context)
     ]
     lacking = []
     if cuda and not any(major(version) == cuda for version in toolkits):
@@ -208,21 +198,17 @@ def _list_lacking(context: Context, build: Build) -> tuple[str, ...]:
 
 
 def _missing_libraries(
-    context: Context,
-    build: Build,
-    row: FrameworkRelease,
-    reason: str,
-    evidence: tuple[Evidence, ...],
+    context: Context, build: Build, row: FrameworkRelease, reason: str, *seen: Seen
 ) -> Finding:
     working = None
     if not driver_runs(context, build.cuda.value):
         working = best_gpu_row(context, build.framework, build.version)
     requirement = gpu_requirement(context, working or row)
-    matrix_evidence = cite(build.label, ", ".join(row.cuda_wheels[:3]), build)
-    return incompatible(
+    return context.report(
         f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings"
         " are not installed.",
-        (*evidence, matrix_evidence),
+        *seen,
+        cite(build.label, ", ".join(row.cuda_wheels[:3]), build),
         cure=InstallCudaLibraries(
             build.framework, (requirement,), index_url(build.framework, build.local)
         ),
@@ -241,12 +227,10 @@ def _target_without_extra(
     requirement = f"{build.distribution}[{extra}]=={build.version}"
     if best:
         requirement = gpu_requirement(context, best)
-    yield incompatible(
+    yield context.report(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
-        (
-            context.seen("python.distributions", shown="requested with --for, not installed"),
-            cite(build.label, f"extra {extra}", build),
-        ),
+        ("python.distributions", "requested with --for, not installed"),
+        cite(build.label, f"extra {extra}", build),
         severity=WARNING,
         cure=InstallCudaLibraries(framework.name, (requirement,)),
     )
@@ -276,12 +260,21 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
     """Find installed CUDA wheels that the framework's search path does not lead to."""
     for build in judged_builds(context):
         hidden = list(filter(_in_wheels, unfound_libraries(build)))
-        lookups = build.libraries.value or ()
-        activated = [item for item in lookups if item.mandatory and item.via == "activation"]
+        activated = [item for item in build.lookups if item.mandatory and item.via == "activation"]
         if hidden:
             yield _hidden_wheels(context, build, hidden)
         elif activated:
-            yield _needs_activation(build, activated)
+            names = ", ".join(item.soname for item in activated[:4])
+            yield context.report(
+                f"{build.label} finds {names} only while its environment is activated: the"
+                " activation puts the wheels' folders on the loader's path. A program started"
+                " without it finds no GPU.",
+                *_show_libraries(activated, "found once activated"),
+                *_row_evidence(build),
+                verdict=COMPATIBLE,
+                severity=WARNING,
+                cure=StartActivated(),
+            )
     if context.environment.get("LD_LIBRARY_PATH"):
         return  # it may lead to them
 
@@ -289,25 +282,6 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
         return isinstance(build.libraries, Unknown) and not is_served_by_system(context, build)
 
     yield from problem_findings(context, "cuda-wheel-not-found", is_open)
-
-
-def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
-    names = ", ".join(item.soname for item in items[:4])
-    return Finding(
-        "cuda-wheel-not-found",
-        COMPATIBLE,
-        WARNING,
-        f"{build.label} finds {names} only while its environment is activated: the activation puts"
-        " the wheels' folders on the loader's path. A program started without it finds no GPU.",
-        (
-            *(
-                Evidence(f"library {item.soname}", "found once activated", source_of(item.found))
-                for item in items[:3]
-            ),
-            *_row_evidence(build),
-        ),
-        cure=StartActivated(),
-    )
 
 
 def _in_wheels(item: LibraryLookup) -> list[str]:
@@ -325,21 +299,15 @@ def _hidden_wheels(context: Context, build: Build, hidden: list[LibraryLookup]) 
         row = best_gpu_row(context, build.framework, build.version)
         requirement = gpu_requirement(context, row) if row else ""
         citations = tuple(item for item in problem_finding.evidence if item.citation)
-    return incompatible(
+    return context.report(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the"
         " wheels that hold them are installed:"
         f" its own search path (RUNPATH) does not lead to {copies[0]}.",
-        (
-            *(
-                Evidence(
-                    f"library {item.soname}",
-                    f"not found; is at {item.elsewhere[0]}",
-                    source_of(item.found),
-                )
-                for item in hidden[:3]
-            ),
-            *citations,
+        *(
+            show_fact(f"library {item.soname}", item.found, f"not found; is at {item.elsewhere[0]}")
+            for item in hidden[:3]
         ),
+        *citations,
         severity=weigh(hidden),
         cure=_expose(build, [_in_wheels(item)[0] for item in hidden], folders, requirement),
     )
@@ -353,7 +321,7 @@ def _expose(
     That folder is as deep as theirs, because libraries look for others relative to their own
     folder.
     """
-    lookups = (item for item in build.libraries.value or () if item.via == "runpath")
+    lookups = (item for item in build.lookups if item.via == "runpath")
     found = (item.found.value or "" for item in lookups)
     depths = {path.count("/") for path in copies}
     reached = next(
@@ -396,13 +364,11 @@ def _requested_conflict(context: Context) -> Iterator[Finding]:
     for number, (build, first) in enumerate(pins):
         for other, second in pins[number + 1 :]:
             if other.framework != build.framework and is_wheel_clash(first, second):
-                yield incompatible(
+                yield context.report(
                     f"{build.label} requires {first} and {other.label} {second}: one environment"
                     " cannot hold both.",
-                    (
-                        cite(build.label, first, build),
-                        cite(other.label, second, other),
-                    ),
+                    cite(build.label, first, build),
+                    cite(other.label, second, other),
                     cure=_SEPARATE,
                 )
                 return
@@ -468,14 +434,15 @@ def _report_overwritten(context: Context, stem: str, rivals: list[Distribution])
     cure: Fix = ReplaceCudaWheels(removed, (f"{keep[0].name}=={keep[0].version}",))
     if len(required) > 1:
         cure = _SEPARATE
-    return incompatible(
+    names = {item.name for item in rivals}
+    owned = context.python.duplicate_owners.value or {}
+    shared = next((path for path, owners in owned.items() if names & set(owners)), "")
+    return context.report(
         f"{labels} are both installed and share the folder {folder}: each overwrote files of the"
         " other, so one framework gets the library of another CUDA major.",
-        (
-            context.seen("python.distributions", shown=labels),
-            *_list_owners(context, rivals),
-            Evidence("cuda wheels", folder, citation=wheels_citation()),
-        ),
+        ("python.distributions", labels),
+        *context.show_owners(shared),
+        Evidence("cuda wheels", folder, citation=wheels_citation()),
         cure=cure,
     )
 
@@ -490,20 +457,6 @@ def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> lis
     return [item for item in rivals if item.name in names]
 
 
-def _list_owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
-    fact = context.python.duplicate_owners
-    names = {item.name for item in rivals}
-    all_owners = fact.value or {}
-    shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
-    if shared is None or not isinstance(fact, Known):
-        return ()
-    return (
-        Evidence(
-            "python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source
-        ),
-    )
-
-
 @rule("glibc-too-old", goal="any", installs=True)
 def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
     """Find requested builds whose CUDA wheels exist for a newer C library only."""
@@ -515,28 +468,26 @@ def cuda_wheels_need_glibc(context: Context) -> Iterator[Finding]:
         # without its extra it brings none on the CPU
         is_left_out = row and row.gpu_extra and context.goal == "cpu"
         if row and not (build.installed or build.local or is_left_out):
-            yield from _newer_glibc(context, build, row.cuda_wheels, version[0])
+            yield from _newer_glibc(context, build, row, version[0])
 
 
 def _newer_glibc(
-    context: Context, build: Build, wheels: tuple[str, ...], glibc: str
+    context: Context, build: Build, row: FrameworkRelease, glibc: str
 ) -> Iterator[Finding]:
     data = _load_data().wheel_glibc
     for floor in data.rows:
-        wheel = next((item for item in wheels if name_of(item) == floor.wheel), "")
+        wheel = next((item for item in row.cuda_wheels if name_of(item) == floor.wheel), "")
         lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)
         if (
             lowest
             and numbers(lowest[1]) >= numbers(floor.first)
             and numbers(glibc) < numbers(floor.glibc)
         ):
-            message = (
+            yield context.report(
                 f"{build.label} asks for {wheel}, whose wheels need glibc {floor.glibc} or newer;"
-                f" this system has glibc {glibc}."
+                f" this system has glibc {glibc}.",
+                "host.libc_version",
+                Evidence("CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation),
+                cure=UseNewerGlibc(floor.glibc),
             )
-            evidence = Evidence(
-                "CUDA wheels", f"{wheel}: glibc {floor.glibc}", citation=data.citation
-            )
-            cure = UseNewerGlibc(floor.glibc)
-            yield incompatible(message, (context.seen("host.libc_version"), evidence), cure=cure)
             return

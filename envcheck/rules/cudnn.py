@@ -26,7 +26,6 @@ from envcheck.model import (
     is_older,
     major,
     numbers,
-    replace,
 )
 from envcheck.model.fixes import BoundCudnn, InstallCudnn, InstallOlderCudnn, RemoveFromLibraryPath
 from envcheck.model.versions import name_of, within
@@ -37,9 +36,9 @@ from envcheck.rules.context import (
     cite,
     describe,
     each,
-    incompatible,
     once,
     rule,
+    show_fact,
     source_of,
 )
 from envcheck.rules.gpus import JudgedGpu, judged_gpus
@@ -51,7 +50,6 @@ from envcheck.rules.toolkit import (
     library_name,
     needed_by_cudnn,
     relies_on_system,
-    unknown_release,
     weigh,
 )
 
@@ -73,7 +71,7 @@ class Copy:
     @property
     def evidence(self) -> Evidence:
         """Return the path and version of the copy, with the source of the version."""
-        return Evidence(f"cuDNN in {self.path}", describe(self.version), source_of(self.version))
+        return show_fact(f"cuDNN in {self.path}", self.version)
 
 
 def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
@@ -82,18 +80,15 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
     if path is None:
         return None
     install = _install_at(context, path)
-    wheel = None
-    if in_environment(path) and "/nvidia/cudnn/" in path:
-        wheel = wheel_copy(context)
-    readings = [lookup.version]
+    readings, cuda_major = [lookup.version], ""
     if install:
-        readings += [installed_version(install)]
-    if wheel:
-        readings += [wheel.version]
+        readings.append(installed_version(install))
+        cuda_major = install.cuda_major.value or ""
+    if in_environment(path) and "/nvidia/cudnn/" in path:
+        for wheel in wheel_copies(context):
+            readings.append(wheel.version)
+            cuda_major = cuda_major or wheel.cuda_major
     version = next(filter(_tells_minor, readings), lookup.version)
-    cuda_major = (install.cuda_major.value if install else None) or (
-        wheel.cuda_major if wheel else ""
-    )
     return Copy(path, version, cuda_major, lookup.via)
 
 
@@ -123,17 +118,14 @@ def installed_version(install: LibraryInstall) -> Fact[str]:
     )
 
 
-def wheel_copy(context: Context) -> Copy | None:
+def wheel_copies(context: Context) -> tuple[Copy, ...]:
     """Describe the cuDNN wheel of the inspected environment, if one is installed."""
     for name, item in context.distributions.items():
         if name.startswith("nvidia-cudnn-cu"):
             version = from_file(item.version, f"metadata of {name}", item.version)
-            return Copy(
-                f"{item.location or 'site-packages'}/nvidia/cudnn/lib",
-                version,
-                name.rpartition("-cu")[2],
-            )
-    return None
+            path = f"{item.location or 'site-packages'}/nvidia/cudnn/lib"
+            return (Copy(path, version, name.rpartition("-cu")[2]),)
+    return ()
 
 
 def fault_of(context: Context, build: Build, copy: Copy) -> str:
@@ -166,7 +158,7 @@ def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
     None where the release or the GPUs are not known.
     """
     row = context.matrix.cudnn(version)
-    if row is None or row.compute_capability_min is None or context.facts.gpus.value is None:
+    if row is None or row.compute_capability_min is None or not context.gpus:
         return ()
     lowest = numbers(row.compute_capability_min)
     return tuple(item for item in judged_gpus(context) if numbers(item.capability) < lowest)
@@ -174,12 +166,13 @@ def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
 
 def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
     """List what the loaded cuDNN itself needs of CUDA and the loader finds nowhere."""
-    lookups = build.libraries.value or ()
-    lookups_needed = (
-        item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn"
-    )
     return tuple(
-        item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere
+        item
+        for item in build.lookups
+        if needed_by_cudnn(item)
+        and library_name(item.soname) != "cudnn"
+        and isinstance(item.found, Absent)
+        and not item.elsewhere
     )
 
 
@@ -219,10 +212,8 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
     if copy is not None:
         yield from _judge_copy(context, build, copy)
     elif relies_on_system(build) and not lookup.elsewhere:
-        yield replace(
-            _none_fits(context, build, system_copies(context), lookup.soname),
-            severity=weigh([lookup]),
-        )
+        copies = system_copies(context)
+        yield _none_fits(context, build, copies, lookup.soname, weigh([lookup]))
 
 
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
@@ -230,12 +221,9 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     expected = built_with(build)
     if brings_cuda(build) and not is_served_by_system(context, build):
         # Another major has another soname, so the loader ignores it.
-        wheel = wheel_copy(context)
         preferred = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
         loadable = [
-            copy
-            for copy in (*preferred, *([wheel] if wheel else []))
-            if _may_be_loaded(copy, expected)
+            copy for copy in (*preferred, *wheel_copies(context)) if _may_be_loaded(copy, expected)
         ]
         if build.installed and loadable:
             yield from _judge_copy(context, build, loadable[0])
@@ -265,7 +253,7 @@ def is_served_by_system(context: Context, build: Build) -> bool:
     if build.row is None or not wheels or (build.row.finds_cuda_wheels and has_wheels):
         return False
     cuda, cudnn = (major(fact.value) for fact in (build.cuda, build.cudnn))
-    toolkits = [item for item in context.toolkits.installs.value or () if item.origin != "wheels"]
+    toolkits = [item for item in context.installs if item.origin != "wheels"]
     has_cuda = any(major(item.version.value) == cuda for item in toolkits)
     return has_cuda and any(major(copy.version.value) == cudnn for copy in _known_copies(context))
 
@@ -275,9 +263,9 @@ def _has_toolkit_of(context: Context, build: Build) -> bool:
 
     The cuDNN beside it, of the same major, is as well.
     """
-    installs = context.toolkits.installs.value or ()
     cuda = build.cuda.value or ""
-    return any(item.version.value and not is_older(item.version.value, cuda) for item in installs)
+    versions = [item.version.value for item in context.installs]
+    return any(version and not is_older(version, cuda) for version in versions)
 
 
 def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
@@ -302,11 +290,11 @@ def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]
     if fault:
         right = _right_copy(context, build, copy) or ("the build's own" if is_first else "")
         if right:
-            yield _report_shadowed(build, copy, right, ERROR)
+            yield _report_shadowed(context, build, copy, right, ERROR)
         else:
             yield _report_fault(context, build, copy, fault)
     elif is_first and built_with(build) is None:
-        yield _report_shadowed(build, copy, "the build's own", WARNING)
+        yield _report_shadowed(context, build, copy, "the build's own", WARNING)
     else:
         yield from _doubt_unlisted(context, build, copy)
 
@@ -314,12 +302,9 @@ def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]
 def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
     if "/" not in loaded_file.path and "\\" not in loaded_file.path:
         return ""  # only its name is known: it may be any of them
-    wheel = wheel_copy(context)
-    alternatives = (*((wheel,) if wheel else ()), *_known_copies(context))
-    for copy in alternatives:
-        is_other = copy.path != loaded_file.path and not (
-            wheel is copy and in_environment(loaded_file.path)
-        )
+    wheels = () if in_environment(loaded_file.path) else wheel_copies(context)
+    for copy in (*wheels, *_known_copies(context)):
+        is_other = copy.path != loaded_file.path
         if is_other and copy.version.value and not fault_of(context, build, copy):
             return f"{copy.version.value} in {copy.path}"
     return ""
@@ -335,84 +320,95 @@ def _doubt_unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Find
         and context.matrix.cudnn(version) is None
     ):
         subject = f"cuDNN {version}, which {build.label} loads,"
-        yield unknown_release(subject, "whether it still supports these GPUs", copy.evidence)
+        yield context.report_unlisted(
+            subject, "whether it still supports these GPUs", copy.evidence
+        )
 
 
-def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
+def _none_fits(
+    context: Context, build: Build, copies: tuple[Copy, ...], soname: str, severity: str = ""
+) -> Finding:
     expected = built_with(build)
     cure = InstallCudnn(build.framework, build.distribution)
     alternatives = [copy for copy in copies if copy.version.value]
     if alternatives:
         versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
-        message = (
+        return context.report(
             f"{build.label} loads {soname} (built with cuDNN {expected});"
-            f" this machine has cuDNN {versions}."
+            f" this machine has cuDNN {versions}.",
+            *(copy.evidence for copy in alternatives),
+            *_cite_build(build),
+            finding_id=OTHER_MAJOR,
+            severity=severity,
+            cure=cure,
         )
-        evidence = (*(copy.evidence for copy in alternatives), *_cite_build(build))
-        return incompatible(message, evidence, finding_id=OTHER_MAJOR, cure=cure)
-    message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
-    evidence = (context.seen("cudnn"), *_cite_build(build))
-    return incompatible(message, evidence, finding_id=MISSING, cure=cure)
+    return context.report(
+        f"{build.label} loads {soname}, but this machine has no cuDNN that it can load.",
+        "cudnn",
+        *_cite_build(build),
+        finding_id=MISSING,
+        severity=severity,
+        cure=cure,
+    )
 
 
 def _report_fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
     expected, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
         return _report_dropped(context, build, copy, str(copy.version.value))
+    verb = "was compiled with" if fault == OLDER else "loads another major:"
+    message = f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
+    missing: tuple[LibraryLookup, ...] = ()
     if fault == OTHER_CUDA:
-        message, evidence = _other_cuda(build, copy, version)
-    else:
-        verb = "was compiled with" if fault == OLDER else "loads another major:"
+        missing, cuda = foreign_needs(build), build.cuda.value
+        need = f" and needs {missing[0].soname}, which is not on this machine" if missing else ""
         message = (
-            f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
+            f"cuDNN {version} in {copy.path} was built for CUDA"
+            f" {copy.cuda_major or 'of another major version'}{need};"
+            f" {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
         )
-        evidence = ()
-    all_evidence = (copy.evidence, *evidence, *_cite_build(build))
-    cure = InstallCudnn(build.framework, build.distribution)
-    return incompatible(message, all_evidence, finding_id=fault, cure=cure)
-
-
-def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
-    missing = foreign_needs(build)
-    origin = (
-        f"cuDNN {version} in {copy.path} was built for CUDA"
-        f" {copy.cuda_major or 'of another major version'}"
+    return context.report(
+        message,
+        copy.evidence,
+        *(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing),
+        *_cite_build(build),
+        finding_id=fault,
+        cure=InstallCudnn(build.framework, build.distribution),
     )
-    need = ""
-    if missing:
-        need = f" and needs {missing[0].soname}, which is not on this machine"
-    cuda = build.cuda.value
-    message = f"{origin}{need}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
-    return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing)
 
 
 def _report_dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
     row, gpus = context.matrix.cudnn(version), dropped_gpus(context, version)
     lowest = row.compute_capability_min if row else None
     names = " and ".join(dict.fromkeys(f"{item.name} ({item.capability})" for item in gpus))
-    message = (
+    return context.report(
         f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest}"
-        f" on; this machine has {names}."
+        f" on; this machine has {names}.",
+        copy.evidence,
+        ("gpus", names),
+        cite(f"cuDNN {version}", f"from {lowest} on", row),
+        finding_id=DROPPED,
+        severity=ERROR if len(gpus) == len(context.gpus) else WARNING,
+        cure=InstallOlderCudnn(build.framework, build.distribution, version, gpus[0].capability),
     )
-    severity = ERROR if len(gpus) == len(context.gpus) else WARNING
-    floor = cite(f"cuDNN {version}", f"from {lowest} on", row)
-    evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
-    cure = InstallOlderCudnn(build.framework, build.distribution, version, gpus[0].capability)
-    return incompatible(message, evidence, finding_id=DROPPED, severity=severity, cure=cure)
 
 
-def _report_shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
+def _report_shadowed(
+    context: Context, build: Build, copy: Copy, right: str, severity: str
+) -> Finding:
     expected = built_with(build)
     origin = f", built with cuDNN {expected}," if expected else ""
     path_variable = f" ({copy.via})" if copy.via else ""
-    message = (
-        f"{build.label}{origin} loads cuDNN {describe(copy.version)} from"
-        f" {copy.path}{path_variable} ahead of {right}."
-    )
     folder = copy.path.rpartition("/lib")[0] or copy.path
-    evidence = (copy.evidence, *_cite_build(build))
-    cure = RemoveFromLibraryPath((folder,))
-    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, cure=cure)
+    return context.report(
+        f"{build.label}{origin} loads cuDNN {describe(copy.version)} from"
+        f" {copy.path}{path_variable} ahead of {right}.",
+        copy.evidence,
+        *_cite_build(build),
+        finding_id=SHADOWED,
+        severity=severity,
+        cure=RemoveFromLibraryPath((folder,)),
+    )
 
 
 def _on_library_path(context: Context, copy: Copy) -> bool:
@@ -453,18 +449,16 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
         parts = min(len(numbers(header.value)), len(numbers(library.value)), 2)
         if numbers(header.value)[:parts] == numbers(library.value)[:parts]:
             continue
-        message = (
+        yield context.report(
             f"In {copy.root} the cuDNN header is {header.value} but the library is {library.value}:"
-            " code compiled there loads another cuDNN than it expects."
+            " code compiled there loads another cuDNN than it expects.",
+            show_fact("cuDNN header", header),
+            show_fact("cuDNN library", library),
+            cure=Advise(
+                f"Install header and library of one cuDNN release in {copy.root}, and remove the"
+                " other."
+            ),
         )
-        evidence = (
-            Evidence("cuDNN header", header.value, header.source),
-            Evidence("cuDNN library", library.value, library.source),
-        )
-        advice = (
-            f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
-        )
-        yield incompatible(message, evidence, cure=Advise(advice))
 
 
 _CUDNN_WHEEL = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
@@ -489,10 +483,12 @@ def requested_cudnn(context: Context) -> Iterator[Finding]:
                 item.name for item in judged_gpus(context) if numbers(item.capability) < lowest
             )
             names = " and ".join(dict.fromkeys(dropped))
-            message = f"{build.label} admits cuDNN {first} and newer, which do not support {names}."
-            cure = BoundCudnn(build.framework, f"{name}{bound}")
-            evidence = cite(f"cuDNN {first}", f"does not support {names}", line)
-            yield incompatible(message, (context.seen("gpus", shown=names), evidence), cure=cure)
+            yield context.report(
+                f"{build.label} admits cuDNN {first} and newer, which do not support {names}.",
+                ("gpus", names),
+                cite(f"cuDNN {first}", f"does not support {names}", line),
+                cure=BoundCudnn(build.framework, f"{name}{bound}"),
+            )
             break
 
 

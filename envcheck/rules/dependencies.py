@@ -6,8 +6,7 @@ Unmet requirements, and packages from several places.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 
 from envcheck.frameworks import companions, needed_distributions
 from envcheck.frameworks import framework as known_framework
@@ -37,17 +36,20 @@ from envcheck.model.fixes import (
     RestoreRequirements,
 )
 from envcheck.model.text import shorten
-from envcheck.model.versions import clauses, within
+from envcheck.model.versions import clauses
 from envcheck.rules.builds import unfound_libraries
-from envcheck.rules.context import Context, cite, incompatible, once, rule
+from envcheck.rules.context import Context, cite, once, rule
 from envcheck.rules.cudnn import installed_version
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.installed_files import find_import
 from envcheck.rules.linking import is_proven
 from envcheck.rules.requirements import (
     KnownBreak,
+    Need,
     TriedRelease,
-    requirements_of,
+    is_met,
+    is_nvidia,
+    needs_of,
     tried_citation,
     tried_release,
 )
@@ -63,137 +65,72 @@ _ABOUT = {
 }
 
 
-@dataclass
-class Violation:
-    """One requirement that what is installed does not meet.
-
-    `found` is None when nothing is there.
-    """
-
-    owner: Distribution
-    name: str
-    specifier: str
-    found: Distribution | None
-    by_extra: bool = False  # it is an extra's, which nobody may have asked for
-
-    @property
-    def requirement(self) -> str:
-        """Write what is required as it is typed: numpy<2."""
-        return self.name + self.specifier.replace(" ", "")
-
-    @property
-    def is_cuda_wheel(self) -> bool:
-        """Return whether it is one of NVIDIA's wheels."""
-        return _is_wheel(self.name)
-
-    @property
-    def about(self) -> str:
-        """Return the finding id it leads to."""
-        if self.found is None:
-            return OTHER
-        if self.is_cuda_wheel:
-            return "cuda-wheel-conflict"
-        return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
-
-    @property
-    def is_other_build(self) -> bool:
-        """Return whether it was compiled against another minor release of its framework.
-
-        Their symbols differ.
-        """
-        pin = self.specifier.removeprefix("==")
-        is_compiled = pin != self.specifier and companions().get(self.owner.name) == self.name
-        return (
-            is_compiled
-            and self.found is not None
-            and major_minor(pin) != major_minor(self.found.version)
-        )
-
-
-def _is_wheel(name: str) -> bool:
-    """Return whether a distribution is one of NVIDIA's wheels."""
-    return name.startswith("nvidia-")
-
-
 @once
-def violations(context: Context) -> tuple[Violation, ...]:
+def violations(context: Context) -> tuple[Need, ...]:
     """List the broken pins among the frameworks, what they need, and what needs them."""
     return tuple(_search(context))
 
 
-def broken_pins(context: Context) -> tuple[Violation, ...]:
+def broken_pins(context: Context) -> tuple[Need, ...]:
     """List every unmet requirement of any distribution, without those of extras."""
-    requirements = (
-        (owner, need)
-        for owner in context.distributions.values()
-        for need in requirements_of(context, owner)
-    )
-    violations_found = (
-        Violation(owner, name, specifier, context.distributions.get(name))
-        for owner, (name, specifier, by_extra) in requirements
-        if not by_extra
-    )
     return tuple(
-        item for item in violations_found if _is_broken(item.specifier, item.found, item.owner)
+        need
+        for owner in context.distributions.values()
+        for need in needs_of(context, owner)
+        if need.is_broken and not need.by_extra
     )
 
 
-def _search(context: Context) -> Iterator[Violation]:
-    installed = context.distributions
-    frameworks = [name for name in installed if context.matrix.framework_of(name)]
+def _search(context: Context) -> Iterator[Need]:
+    frameworks = {name for name in context.distributions if context.matrix.framework_of(name)}
     if not frameworks:
         return
-    names, visited = list(frameworks), set(frameworks)
+    names = [name for name in context.distributions if name in frameworks]
+    visited = set(frameworks)
     while names:
-        owner = installed[names.pop(0)]
-        for name, specifier, by_extra in requirements_of(context, owner):
-            distribution = installed.get(name)
-            if _is_broken(specifier, distribution, owner):
-                yield Violation(owner, name, specifier, distribution, by_extra)
-            if distribution is not None and name not in visited:
-                visited.add(name)
-                names.append(name)
-    yield from _dependants(context, set(frameworks), visited)
+        for need in needs_of(context, context.distributions[names.pop(0)]):
+            if need.is_broken:
+                yield need
+            if need.found is not None and need.name not in visited:
+                visited.add(need.name)
+                names.append(need.name)
+    yield from _dependants(context, frameworks, visited)
 
 
-def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Violation]:
+def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Need]:
     """Yield broken pins on a framework's neighbours, and all of its companions."""
-    starts = tuple(frameworks)
     for owner in context.distributions.values():
         lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
-        if owner.name in visited or not any(f"\n{start}" in lines for start in starts):
+        if owner.name in visited or not any(f"\n{start}" in lines for start in frameworks):
             continue
         is_companion = owner.name in companions() or context.matrix.companion_of(owner.name)
-        for name, specifier, by_extra in requirements_of(context, owner):
-            is_judged = name in frameworks or (is_companion and not by_extra)
-            found = context.distributions.get(name)
-            if is_judged and _is_broken(specifier, found, owner):
-                yield Violation(owner, name, specifier, found)
+        for need in needs_of(context, owner):
+            if need.is_broken and (is_companion or need.name in frameworks):
+                yield need
 
 
-def _is_broken(specifier: str, distribution: Distribution | None, owner: Distribution) -> bool:
-    if distribution is None:
-        # conda may bring it under another name; what CUDA wheels need of each other the loader
-        # finds or not
-        return owner.installer != "conda" and not owner.name.startswith("nvidia-")
-    return bool(specifier) and not _is_met(distribution.version, specifier)
+def _is_other_build(item: Need) -> bool:
+    """Return whether it was compiled against another minor release of its framework.
+
+    Their symbols differ.
+    """
+    pin = item.specifier.removeprefix("==")
+    is_compiled = pin != item.specifier and companions().get(item.owner.name) == item.name
+    return is_compiled and item.found is not None and major_minor(pin) != major_minor(item.version)
 
 
-@lru_cache(maxsize=4096)
-def _is_met(version: str, specifier: str) -> bool:
-    try:
-        return within(version, specifier)
-    except ValueError:  # packaging's errors for what cannot be compared
-        return True
-
-
-def _subject_of(context: Context, item: Violation) -> str:
+def _subject_of(context: Context, item: Need) -> str:
     """Return the finding id that a broken pin leads to.
 
     The loader's own answer outranks the release it names.
     """
-    is_open = isinstance(context.python.link_faults, Unknown)
-    return BUILD if item.is_other_build and is_open else item.about
+    if _is_other_build(item) and isinstance(context.python.link_faults, Unknown):
+        return BUILD
+    if item.found is None:
+        return OTHER
+    if item.is_cuda_wheel:
+        return "cuda-wheel-conflict"
+    return _ABOUT.get(item.owner.name if item.owner.name == "tf-keras" else item.name, OTHER)
 
 
 def pin_findings(
@@ -214,25 +151,22 @@ def pin_findings(
         and not is_proven(context, item.owner.name, item.name)
         and not _is_harmless(context, item)
     ]
-    missing: dict[str, list[Violation]] = {}
-    lost: dict[str, Violation] = {}
-    wheels: dict[str, list[Violation]] = {}
-    findings = []
+    kinds: dict[Callable[[Context, list[Need]], Finding], dict[str, list[Need]]]
+    kinds = {_finding: {}, _lost_metadata: {}, _missing: {}, _wheels_finding: {}}
     for item in items:
+        kind, key = _finding, f"{item.owner.name} {item.requirement}"
         if item.found is None and is_unowned(context, item.name):
-            lost.setdefault(item.name, item)
+            kind, key = _lost_metadata, item.name
         elif item.found is None:
-            missing.setdefault(item.owner.name, []).append(item)
+            kind, key = _missing, item.owner.name
         elif item.is_cuda_wheel:
-            wheels.setdefault(item.owner.name, []).append(item)
-        else:
-            findings.append(_finding(context, item, item.found))
-    findings += [_lost_metadata(context, item) for item in lost.values()]
-    findings += [_missing(context, group) for group in missing.values()]
-    findings += [
-        _wheels_finding(context, group)
-        for group in wheels.values()
-        if _loads_wheels(context, group)
+            kind, key = _wheels_finding, item.owner.name
+        kinds[kind].setdefault(key, []).append(item)
+    findings = [
+        report(context, group)
+        for report, groups in kinds.items()
+        for group in groups.values()
+        if report is not _wheels_finding or _loads_wheels(context, group)
     ]
     yield from sorted(findings, key=lambda finding: finding.severity != ERROR)
 
@@ -240,14 +174,12 @@ def pin_findings(
 _BUILDERS = ("setuptools", "wheel")
 
 
-def _is_harmless(context: Context, item: Violation) -> bool:
+def _is_harmless(context: Context, item: Need) -> bool:
     """Return whether an old release of what builds packages is all: what is installed is built."""
-    if item.name not in _BUILDERS or item.found is None or _known_break(context, item, item.found):
+    if item.name not in _BUILDERS or item.found is None or _known_break(context, item):
         return False
     bounds = clauses(item.specifier.replace(" ", ""))
-    missed = [
-        each for each in bounds if not _is_met(item.found.version, each.operator + each.version)
-    ]
+    missed = [each for each in bounds if not is_met(item.version, each.operator + each.version)]
     return bool(missed) and all(each.operator in (">=", ">") for each in missed)
 
 
@@ -260,30 +192,26 @@ def breaks_framework(context: Context) -> bool:
 def fails_with_requirements(context: Context, owner: Distribution) -> bool:
     """Return whether a distribution is known to fail with a required release."""
     own = (item for item in violations(context) if item.owner == owner)
-    return any(item.found is not None and _known_break(context, item, item.found) for item in own)
+    return any(_known_break(context, item) for item in own)
 
 
-def _finding(context: Context, item: Violation, distribution: Distribution) -> Finding:
-    owner = item.owner.label
+def _finding(context: Context, items: list[Need]) -> Finding:
+    item, owner = items[0], items[0].owner.label
     requirement = f"{item.name}{item.specifier}"
-    known_break = _known_break(context, item, distribution)
-    return incompatible(
-        f"{owner} requires {requirement}, but {item.name} {distribution.version} is installed"
-        f"{_describe_trial(context, item, distribution, known_break)}",
-        (
-            context.seen("python.distributions", shown=f"{owner}: Requires-Dist {requirement}"),
-            *_cited(context, item),
-            *_tried(known_break),
-        ),
+    known_break = _known_break(context, item)
+    return context.report(
+        f"{owner} requires {requirement}, but {item.name} {item.version} is installed"
+        f"{_describe_trial(context, item, known_break)}",
+        ("python.distributions", f"{owner}: Requires-Dist {requirement}"),
+        *_cited(context, item),
+        *_tried(known_break),
         finding_id=_subject_of(context, item),
         severity=_severity(context, item, known_break),
-        cure=_build_cure(context, item, distribution),
+        cure=_build_cure(context, item),
     )
 
 
-def _describe_trial(
-    context: Context, item: Violation, distribution: Distribution, known_break: KnownBreak | None
-) -> str:
+def _describe_trial(context: Context, item: Need, known_break: KnownBreak | None) -> str:
     """End the sentence with what is known of the two.
 
     That they fail, that they were seen to work.
@@ -296,22 +224,22 @@ def _describe_trial(
             " code does not fit."
         )
     row = _tried_release(context, item.owner)
-    if row is not None and row.works_with(distribution):
+    if row and item.found and row.works_with(item.found):
         return ". Importing it and a small computation were seen to work with it."
     return "."
 
 
-def _known_break(
-    context: Context, item: Violation, distribution: Distribution
-) -> KnownBreak | None:
+def _known_break(context: Context, item: Need) -> KnownBreak | None:
     """Find what is known to fail.
 
     Between a framework and what it requires, or what comes beside it.
     """
+    if item.found is None:
+        return None
     row = _tried_release(context, item.owner)
     if row is not None:
-        return row.find_break(distribution)
-    beside = _tried_release(context, distribution)
+        return row.find_break(item.found)
+    beside = _tried_release(context, item.found)
     return beside.find_break(item.owner) if beside is not None else None
 
 
@@ -322,11 +250,8 @@ def _tried_release(context: Context, item: Distribution) -> TriedRelease | None:
 def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
     if known_break is None:
         return ()
-    return (
-        Evidence(
-            f"fails with {known_break.requirement}", known_break.failure, citation=tried_citation()
-        ),
-    )
+    fact = f"fails with {known_break.requirement}"
+    return (Evidence(fact, known_break.failure, citation=tried_citation()),)
 
 
 def is_unowned(context: Context, name: str) -> bool:
@@ -335,24 +260,20 @@ def is_unowned(context: Context, name: str) -> bool:
     return module in (context.python.unowned_modules.value or ())
 
 
-def _lost_metadata(context: Context, item: Violation) -> Finding:
+def _lost_metadata(context: Context, items: list[Need]) -> Finding:
     """Report a distribution that is required and there, without metadata: its import goes on."""
-    owner = item.owner.label
-    return incompatible(
+    item, owner = items[0], items[0].owner.label
+    return context.report(
         f"The metadata of {item.name}, which {owner} requires, is lost; its module is there.",
-        (
-            context.seen(
-                "python.distributions", shown=f"{owner}: Requires-Dist {item.requirement}"
-            ),
-            context.seen("python.unowned_modules"),
-        ),
+        ("python.distributions", f"{owner}: Requires-Dist {item.requirement}"),
+        "python.unowned_modules",
         finding_id=OTHER,
         severity=WARNING,
         cure=InstallRequirements((item.requirement,)),
     )
 
 
-def _missing(context: Context, items: list[Violation]) -> Finding:
+def _missing(context: Context, items: list[Need]) -> Finding:
     """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
     # a toolkit of the system may hold what CUDA wheels bring
@@ -360,7 +281,7 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
     needs = {
         name: label
         for name, label in _needed_names(context).items()
-        if not (is_found and _is_wheel(name))
+        if not (is_found and is_nvidia(name))
     }
     names = sorted((item.name for item in items), key=lambda name: name not in needs)
     missing = shorten(names, 5)
@@ -372,17 +293,12 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
         failure = f" Importing {needs[needed[0]]} fails without {which}."
         shown = ", ".join(needed[:5])
         evidence = (Evidence("needed to import", shown, citation=tried_citation()),)
-    return incompatible(
+    return context.report(
         f"{owner.label} requires {missing}, which"
         f" {'is' if len(names) == 1 else 'are'} not installed.{failure}",
-        (
-            context.seen(
-                "python.distributions",
-                shown=f"{owner.label}: Requires-Dist {missing}",
-            ),
-            *_cited(context, items[0]),
-            *evidence,
-        ),
+        ("python.distributions", f"{owner.label}: Requires-Dist {missing}"),
+        *_cited(context, items[0]),
+        *evidence,
         finding_id=OTHER,
         severity=ERROR if needed else WARNING,
         cure=_restore(context, items, is_missing=True),
@@ -405,7 +321,7 @@ def _needed_names(context: Context) -> dict[str, str]:
 
 
 def _restore(
-    context: Context, items: list[Violation], *, is_missing: bool = False
+    context: Context, items: list[Need], *, is_missing: bool = False
 ) -> RestoreRequirements:
     """State what brings back all that one distribution requires.
 
@@ -421,7 +337,7 @@ def _restore(
     return RestoreRequirements(f"{owner.name}{extra}=={public}", (*constraints, *unmet), is_missing)
 
 
-def _loads_wheels(context: Context, items: list[Violation]) -> bool:
+def _loads_wheels(context: Context, items: list[Need]) -> bool:
     """Return whether CUDA wheels matter.
 
     On a CPU those alone that importing the framework loads.
@@ -431,16 +347,14 @@ def _loads_wheels(context: Context, items: list[Violation]) -> bool:
     return context.goal == "gpu" or (is_linked and not all(item.by_extra for item in items))
 
 
-def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
+def _wheels_finding(context: Context, items: list[Need]) -> Finding:
     """Report all CUDA wheels that are not what one distribution pins in one finding."""
     owner = items[0].owner
-    pairs = [(item, item.found) for item in items if item.found is not None]
-    known_breaks = [_known_break(context, item, found) for item, found in pairs]
+    known_breaks = [_known_break(context, item) for item in items]
     is_error = any(known_breaks) or (
-        any(_is_other_major(item, found) for item, found in pairs)
-        and not _finds_libraries(context, owner)
+        any(map(_is_other_major, items)) and not _finds_libraries(context, owner)
     )
-    labels = [f"{item.requirement} (installed: {found.version})" for item, found in pairs]
+    labels = [f"{item.requirement} (installed: {item.version})" for item in items]
     first_break = next(filter(None, known_breaks), None)
     failure = (
         f" It is known to fail with {first_break.requirement}: {first_break.failure}."
@@ -448,43 +362,39 @@ def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
         else ""
     )
     shown = f"{owner.label}: Requires-Dist {shorten([item.requirement for item in items], 3)}"
-    return incompatible(
+    return context.report(
         f"{owner.label} requires other releases of its CUDA wheels: {shorten(labels, 3)}.{failure}",
-        (
-            context.seen("python.distributions", shown=shown),
-            *_cited(context, items[0]),
-            *_tried(first_break),
-        ),
-        finding_id=items[0].about,
+        ("python.distributions", shown),
+        *_cited(context, items[0]),
+        *_tried(first_break),
+        finding_id="cuda-wheel-conflict",
         severity=ERROR if is_error and context.matrix.framework_of(owner.name) else WARNING,
         cure=_restore(context, items),
     )
 
 
-def _is_other_major(item: Violation, found: Distribution) -> bool:
+def _is_other_major(item: Need) -> bool:
     """Return whether no library of the wheel has the name that is asked for."""
+    bounds = clauses(item.specifier.replace(" ", ""))
     return bool(item.specifier) and not any(
-        major(clause.version) == major(found.version)
-        for clause in clauses(item.specifier.replace(" ", ""))
+        major(clause.version) == major(item.version) for clause in bounds
     )
 
 
-def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
-    framework = context.matrix.framework_of(item.owner.name)
-    version, name = item.owner.version, item.owner.name
-    row = context.matrix.release(framework, version, context.platform, name)
+def _cited(context: Context, item: Need) -> tuple[Evidence, ...]:
+    row = context.row_of(item.owner)
     if row is None or item.name not in row.requires:
         return ()
-    return (cite(f"{name} {version}", f"{item.name} {row.requires[item.name]}", row),)
+    return (cite(item.owner.label, f"{item.name} {row.requires[item.name]}", row),)
 
 
-def _build_cure(context: Context, item: Violation, distribution: Distribution) -> Fix:
+def _build_cure(context: Context, item: Need) -> Fix:
     if _within_framework(context, item):
         owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.public}"
         return ReinstallParts(owner_pin)
     # the framework stays, its dependant moves
     if _subject_of(context, item) == BUILD or context.matrix.framework_of(item.name):
-        return MatchInstalledFramework(item.owner.name, item.name, distribution.version)
+        return MatchInstalledFramework(item.owner.name, item.name, item.version)
     if context.matrix.framework_of(item.owner.name) and item.owner.installer != "conda":
         unmet = [
             other
@@ -495,7 +405,7 @@ def _build_cure(context: Context, item: Violation, distribution: Distribution) -
     return InstallRequirements((item.requirement,))
 
 
-def _severity(context: Context, item: Violation, known_break: KnownBreak | None) -> str:
+def _severity(context: Context, item: Need, known_break: KnownBreak | None) -> str:
     """Call a broken pin an error where it is known to break: the pin alone does not prove that."""
     # jax refuses another jaxlib; on a CPU it needs neither plugin nor its parts
     if _within_framework(context, item):
@@ -504,14 +414,13 @@ def _severity(context: Context, item: Violation, known_break: KnownBreak | None)
     return ERROR if known_break or _subject_of(context, item) == BUILD else WARNING
 
 
-def _within_framework(context: Context, item: Violation) -> bool:
+def _within_framework(context: Context, item: Need) -> bool:
     framework = context.matrix.framework_of(item.owner.name)
     return framework != "" and framework == context.matrix.framework_of(item.name)
 
 
-def _extra(context: Context, item: Violation) -> str:
-    framework = context.matrix.framework_of(item.owner.name)
-    row = context.matrix.release(framework, item.owner.version, context.platform, item.owner.name)
+def _extra(context: Context, item: Need) -> str:
+    row = context.row_of(item.owner)
     return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
 
 
@@ -551,9 +460,9 @@ def built_for_numpy_1(context: Context) -> Iterator[Finding]:
         if numpy and item.kind == NUMPY_1 and not is_known:
             label, importing = f"{item.distribution} {item.release}", find_import(context, item)
             needs = f"; `import {importing.replace('-', '_')}` loads it" if importing else ""
-            yield incompatible(
+            yield context.report(
                 f"{label} was built for NumPy 1, and NumPy {numpy.version} is installed{needs}.",
-                (Evidence("python.file_faults", f"{item.path} looks for numpy.core alone"),),
+                Evidence("python.file_faults", f"{item.path} looks for numpy.core alone"),
                 severity=ERROR if importing else WARNING,
                 cure=InstallRequirements(_choose_builds(context, item)),
                 about=About(distribution=item.distribution),
@@ -611,13 +520,11 @@ def equal_releases(context: Context) -> Iterator[Finding]:
             labels = " and ".join(item.label for item in others)
             kept = context.distributions.get(row.whole, main).public
             pins = tuple(f"{item.name}=={kept}" for item in installed if item.public != kept)
-            yield incompatible(
+            yield context.report(
                 f"{main.label} cannot be imported beside {labels}: the "
                 f"{'major ' if row.library else ''}releases must be equal.",
-                (
-                    context.seen("python.distributions", shown=f"{main.label}, {labels}"),
-                    Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
-                ),
+                ("python.distributions", f"{main.label}, {labels}"),
+                Evidence(main.name, _COMPARISONS[bool(row.library)], citation=table.citation),
                 cure=InstallRequirements(pins),
             )
 
@@ -712,10 +619,10 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     names = (
         f" The same holds for {', '.join(copies[0].name for copies in others)}." if others else ""
     )
-    return incompatible(
+    return context.report(
         f"{inner.label} of the environment and {outer.label} of"
         f" {_OUTSIDE[outer.scope]} are both importable; {first[0].version} is found first.{names}",
-        tuple(
+        *tuple(
             context.seen(
                 "python.distributions",
                 shown=f"{item.label} in {item.location or item.scope}",
@@ -727,13 +634,12 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     )
 
 
-def _list_broken(context: Context, item: Violation) -> tuple[str, ...]:
+def _list_broken(context: Context, item: Need) -> tuple[str, ...]:
     """Name the copy that is not what was required, and what is known to fail with it."""
     if item.found is None:
         fails = item.name in _needed_names(context)
     else:
-        known_break = _known_break(context, item, item.found)
-        fails = _severity(context, item, known_break) == ERROR
+        fails = _severity(context, item, _known_break(context, item)) == ERROR
     return (item.name, item.owner.name) if fails else (item.name,)
 
 
@@ -752,15 +658,11 @@ def _keep_out(context: Context, outer: Distribution) -> Fix:
 def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Finding:
     by_conda = next(item for item in copies if item.installer == "conda")
     by_pip = next(item for item in copies if item.installer and item.installer != "conda")
-    return incompatible(
+    return context.report(
         f"conda installed {name} {by_conda.version} and {by_pip.installer} installed {name}"
         f" {by_pip.version} over it in the same folder: files of both are mixed.",
-        (
-            context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
-            context.seen(
-                "python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"
-            ),
-        ),
+        ("python.distributions", f"{name} {by_conda.version} by conda"),
+        ("python.distributions", f"{name} {by_pip.version} by {by_pip.installer}"),
         cure=FollowRow("two-installers", (("name", name), ("installer", by_pip.installer))),
     )
 
@@ -791,14 +693,12 @@ def _foreign_entries(context: Context) -> dict[str, str]:
 
 def _foreign_python(context: Context, entry: str, release: str) -> Finding:
     minor = major_minor(context.python.version.value)
-    return incompatible(
+    return context.report(
         f"PYTHONPATH puts {entry}, which holds packages of Python {release}, before the "
         f"packages of this Python {minor}.",
-        (
-            context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
-            context.seen("python.version"),
-            context.seen("python.executable"),
-        ),
+        ("host.environment", f"PYTHONPATH names {entry}"),
+        "python.version",
+        "python.executable",
         severity=ERROR if _hides_framework(context, entry) else WARNING,
         cure=LeaveOutFolders(tuple(_foreign_entries(context))),
     )

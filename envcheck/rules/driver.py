@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from envcheck.model import (
     AT_RUN,
@@ -13,12 +12,8 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
-    UNDETERMINED,
     WARNING,
-    About,
     Absent,
-    Architecture,
-    Citation,
     DriverBranch,
     Evidence,
     Finding,
@@ -27,13 +22,11 @@ from envcheck.model import (
     Gpu,
     Known,
     Toolkit,
-    Unknown,
     at_least,
     at_least_minor,
     is_older,
     major,
     numbers,
-    replace,
     same_release,
 )
 from envcheck.model.fixes import (
@@ -57,7 +50,7 @@ from envcheck.model.fixes import (
     SignModule,
 )
 from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
+from envcheck.rules.context import Context, cite, each, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
     compiled_partly,
@@ -65,7 +58,14 @@ from envcheck.rules.gpu_architecture import (
     possible_cuda_builds,
     verdict_on,
 )
-from envcheck.rules.gpu_releases import driver_floor, full_driver, is_windows_driver, toolkit_of
+from envcheck.rules.gpu_releases import (
+    Shortfall,
+    driver_floor,
+    find_shortfall,
+    full_driver,
+    is_windows_driver,
+    toolkit_of,
+)
 from envcheck.rules.gpus import (
     JIT,
     JudgedGpu,
@@ -92,18 +92,18 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
             owner_text = "vfio-pci, which reserves it for a virtual machine"
             if owner.value == "nouveau":
                 owner_text = "the open-source display driver nouveau, which has no CUDA"
-            yield incompatible(
+            yield context.report(
                 f"{gpu_name(gpu)} is owned by {owner_text}.",
-                (context.seen("gpus.kernel_driver", owner),),
+                context.seen("gpus.kernel_driver", owner),
                 cure=ReplaceNouveau() if owner.value == "nouveau" else ReleaseFromVirtualMachine(),
             )
             return
     nouveau = context.driver.nouveau_loaded.value
     if gpus and nouveau and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
-        yield incompatible(
+        yield context.report(
             "The open-source display driver nouveau is loaded,"
             " which has no CUDA, and NVIDIA's driver is not.",
-            (context.seen("driver.nouveau_loaded"),),
+            "driver.nouveau_loaded",
             cure=ReplaceNouveau(),
         )
 
@@ -127,14 +127,12 @@ def _is_foreign(context: Context) -> bool:
 def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report a module that is built, not signed, and kept out by Secure Boot."""
     if gpus and _is_unsigned(context):
-        yield incompatible(
+        yield context.report(
             "The driver's kernel module is built but not signed, and Secure Boot is on: the kernel"
             " refuses to load it.",
-            (
-                context.seen("host.secure_boot"),
-                context.seen("driver.module_file"),
-                context.seen("driver.module_file_signed"),
-            ),
+            "host.secure_boot",
+            "driver.module_file",
+            "driver.module_file_signed",
             cure=SignModule(),
         )
 
@@ -160,73 +158,39 @@ def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if context.need(context.driver.release, "driver.release") is not None:
         return
     if context.os == "windows":
-        yield _report_missing(
-            context,
-            "No NVIDIA driver runs on this machine.",
-            InstallMissingDriver(),
-            "driver.release",
-        )
+        message, fact = "No NVIDIA driver runs on this machine.", "driver.release"
+        cure: Fix = InstallMissingDriver()
+    elif not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
         return
-    if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
-        return
-    context.need(context.driver.kernel_module_version, "driver.kernel_module_version")
-    yield _by_remains(context)
+    else:
+        context.need(context.driver.kernel_module_version, "driver.kernel_module_version")
+        message, fact, cure = _describe_remains(context)
+    yield context.report(message, fact, ("gpus", ", ".join(map(gpu_name, gpus))), cure=cure)
 
 
-def _by_remains(context: Context) -> Finding:
-    driver = context.driver
-    kernel = context.host.kernel_release.value
-    running = kernel or ""
-    modules = driver.dkms.value or ()
-    failed = [
-        item
-        for item in modules
-        if item.state in ("failed", "broken") and item.kernel_release in (running, "")
-    ]
-    if driver.module_file.value:
-        return _report_missing(
-            context,
-            "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
-            LoadDriver(),
-            "driver.module_file",
-        )
-    if failed:
-        what = (
-            f"Building the NVIDIA driver {failed[0].version} for the running kernel {running}"
-            " failed (make.log under /var/lib/dkms says why)."
-        )
-        return _report_missing(context, what, BuildDriver(), "driver.dkms")
+def _describe_remains(context: Context) -> tuple[str, str, Fix]:
+    """Say what is left of a driver, the fact that shows it, and what to do."""
+    if context.driver.module_file.value:
+        message = "The NVIDIA driver is installed for this kernel, but its module is not loaded."
+        return message, "driver.module_file", LoadDriver()
+    running = context.host.kernel_release.value or ""
+    modules = context.driver.dkms.value or ()
+    for item in modules:
+        if item.state in ("failed", "broken") and item.kernel_release in (running, ""):
+            message = (
+                f"Building the NVIDIA driver {item.version} for the running kernel {running}"
+                " failed (make.log under /var/lib/dkms says why)."
+            )
+            return message, "driver.dkms", BuildDriver()
     if modules:
         kernels = ", ".join(item.kernel_release or "no kernel" for item in modules)
-        what = (
+        message = (
             f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running"
             f" kernel {running}."
         )
-        return _report_missing(context, what, BuildDriver(), "driver.dkms")
-    name = gpu_name(context.gpus[0])
-    message = f"{name} is present, but no NVIDIA driver is loaded."
-    return _report_missing(context, message, InstallMissingDriver(), "driver.kernel_module_version")
-
-
-def _report_missing(context: Context, message: str, cure: Fix, fact: str) -> Finding:
-    evidence = (
-        context.seen(fact),
-        context.seen("gpus", shown=", ".join(map(gpu_name, context.gpus))),
-    )
-    return incompatible(message, evidence, cure=cure)
-
-
-def _is_driven(context: Context, row: Architecture) -> bool:
-    """Say whether the running branch drives an architecture at all.
-
-    Where it does not, that is the cause.
-    """
-    release = context.driver.release.value
-    branch = numbers(release)[0] if release else 0
-    first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
-    return not (first_branch and branch < int(first_branch)) and not (
-        last_branch and branch > int(last_branch)
-    )
+        return message, "driver.dkms", BuildDriver()
+    message = f"{gpu_name(context.gpus[0])} is present, but no NVIDIA driver is loaded."
+    return message, "driver.kernel_module_version", InstallMissingDriver()
 
 
 @rule("driver-missing")
@@ -235,24 +199,20 @@ def driver_kind(context: Context) -> Iterator[Finding]:
     kind = context.driver.kernel_module_kind.value
     if not kind or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
         return
+    branch = next(iter(numbers(context.driver.release.value)), 0)
     for item in judged_gpus(context):
         row = item.architecture
-        if (
-            row is None
-            or row.tegra
-            or row.kernel_module in ("either", kind)
-            or not _is_driven(context, row)
-        ):
+        if row is None or row.tegra or row.kernel_module in ("either", kind):
             continue
-        message = (
+        if not row.is_driven_by(branch):
+            continue  # that is the cause
+        yield context.report(
             f"The loaded NVIDIA kernel module is the {kind} one; {item.name}"
-            f" ({row.name}) needs the {row.kernel_module} one."
-        )
-        evidence = (
-            context.seen("driver.kernel_module_kind"),
+            f" ({row.name}) needs the {row.kernel_module} one.",
+            "driver.kernel_module_kind",
             cite(f"architectures {item.capability}", f"{row.kernel_module} kernel module", row),
+            cure=InstallKernelModule(row.kernel_module),
         )
-        yield incompatible(message, evidence, cure=InstallKernelModule(row.kernel_module))
 
 
 _MISMATCH = 803
@@ -279,7 +239,6 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
     reason = _why_misused(context, code)
     if reason:
         folder = posixpath.dirname(path)
-        evidence = context.known("driver.libcuda_path", "driver.cuda_init_result")
         subject = "A forward-compatibility libcuda is loaded before the driver's own"
         if is_compat(path):
             subject = (
@@ -287,7 +246,8 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
                 f" libcuda in {folder} before the driver's own"
             )
         cure = RemoveForwardCompatibility(folder) if folder else FollowRow()
-        yield incompatible(f"{subject}, and {reason}.", evidence, cure=cure)
+        evidence = context.known("driver.libcuda_path", "driver.cuda_init_result")
+        yield context.report(f"{subject}, and {reason}.", *evidence, cure=cure)
 
 
 def _why_misused(context: Context, code: int | None) -> str:
@@ -318,17 +278,14 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if is_compat(path):
         return  # forward-compat-misused says it
     signal = _mismatch_signal(context)
-    if cuda_starts(context) and (not signal or _cuda_fits(context)):
-        yield from _nvml_alone(context, signal)
+    kernel, cuda = driver.kernel_module_version.value, driver.libcuda_version.value
+    nvml = driver.libnvidia_ml_version.value
+    known = [version for version in (cuda, nvml) if kernel and version]
+    differs = [version for version in known if not same_release(str(kernel), version)]
+    if cuda_starts(context) and (not signal or (cuda in known and cuda not in differs)):
+        if signal:
+            yield _report_nvml(context, signal)
         return
-    kernel = driver.kernel_module_version.value
-    cuda = driver.libcuda_version
-    nvml = driver.libnvidia_ml_version
-    differs = [
-        fact
-        for fact in (cuda, nvml)
-        if kernel and isinstance(fact, Known) and not same_release(kernel, fact.value)
-    ]
     if not signal and not differs:
         return
     names = (
@@ -337,38 +294,37 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
         "driver.libnvidia_ml_version",
     )
     evidence = context.known(*names) + signal
-    if kernel and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+    if cuda and nvml and differs == [cuda]:
         context.need(driver.libcuda_path, "driver.libcuda_path")
-        yield _report_stray(context, kernel, cuda.value, path, evidence)
+        folder = posixpath.dirname(path)
+        yield context.report(
+            f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy"
+            " comes before the driver's own.",
+            *evidence,
+            "driver.libcuda_path",
+            cure=RemoveStrayLibcuda(folder),
+        )
         return
     clash = "The loaded kernel module and the driver's libraries are of different releases"
-    if kernel and differs:
-        clash = (
-            f"The loaded kernel module is {kernel}, the driver's libraries are {differs[0].value}"
-        )
-    message = f"{clash}: the driver was updated and the old module still runs."
-    yield incompatible(message, evidence, cure=MatchDriverParts())
+    if differs:
+        clash = f"The loaded kernel module is {kernel}, the driver's libraries are {differs[0]}"
+    yield context.report(
+        f"{clash}: the driver was updated and the old module still runs.",
+        *evidence,
+        cure=MatchDriverParts(),
+    )
 
 
-def _cuda_fits(context: Context) -> bool:
-    kernel = context.driver.kernel_module_version.value
-    cuda = context.driver.libcuda_version.value
-    return kernel is not None and cuda is not None and same_release(kernel, cuda)
-
-
-def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
-    """Report an NVML of another release where CUDA itself starts."""
-    if signal:
-        message = (
-            "The driver's management library (NVML) is of another release than the kernel module:"
-            " CUDA starts, but nvidia-smi, NCCL and memory reports fail."
-        )
-        evidence = (
-            *signal,
-            context.seen("driver.cuda_init_result"),
-            context.seen("driver.libnvidia_ml_path"),
-        )
-        yield incompatible(message, evidence, severity=WARNING, cure=RemoveStrayNvml())
+def _report_nvml(context: Context, signal: tuple[Evidence, ...]) -> Finding:
+    return context.report(
+        "The driver's management library (NVML) is of another release than the kernel module:"
+        " CUDA starts, but nvidia-smi, NCCL and memory reports fail.",
+        *signal,
+        "driver.cuda_init_result",
+        "driver.libnvidia_ml_path",
+        severity=WARNING,
+        cure=RemoveStrayNvml(),
+    )
 
 
 def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
@@ -378,18 +334,6 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
         ("driver.cuda_init_result", _MISMATCH),
     )
     return tuple(context.seen(name) for name, code in codes if context.fact(name).value == code)
-
-
-def _report_stray(
-    context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]
-) -> Finding:
-    folder = posixpath.dirname(path)
-    message = (
-        f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy"
-        " comes before the driver's own."
-    )
-    evidence = (*evidence, context.seen("driver.libcuda_path"))
-    return incompatible(message, evidence, cure=RemoveStrayLibcuda(folder))
 
 
 @rule("libcuda-not-on-path")
@@ -416,15 +360,17 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     ]
     if not paths and host.wsl_version.value:
         return  # driver-wsl says it
-    evidence = [context.seen("driver.libcuda_path")]
     if not paths:
         message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
-        yield incompatible(message, tuple(evidence), cure=InstallLibcuda())
+        yield context.report(message, "driver.libcuda_path", cure=InstallLibcuda())
         return
     folder = posixpath.dirname(paths[0])
-    message = f"libcuda.so.1 is in {folder}, where the loader does not look."
-    evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(paths)))
-    yield incompatible(message, tuple(evidence), cure=AddLibcudaFolder(folder))
+    yield context.report(
+        f"libcuda.so.1 is in {folder}, where the loader does not look.",
+        "driver.libcuda_path",
+        ("driver.libcuda_elsewhere", ", ".join(paths)),
+        cure=AddLibcudaFolder(folder),
+    )
 
 
 _ID = "driver-too-old"
@@ -446,9 +392,15 @@ def _driver_of_build(context: Context, build: Build) -> Iterator[Finding]:
         return
     toolkit = toolkit_of(context, cuda)
     if toolkit is None:
-        yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
+        subject = f"CUDA {cuda}, which {build.label} was built with,"
+        cited = (cite("matrix", subject, build),) if build.citations else ()
+        yield context.report_unlisted(subject, "what it works with", *cited, cure=RenewMatrix())
         return
-    finding = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
+    shortfall = find_shortfall(context, build.label, toolkit)
+    if shortfall:
+        yield _too_old(context, build, toolkit, shortfall)
+        return
+    finding = _ptx_too_new(context, build, toolkit)
     if finding is not None:
         yield finding
 
@@ -461,7 +413,7 @@ def driver_needed(context: Context) -> Iterator[Finding]:
     """
     if context.driver.release != AT_RUN:
         return
-    versions = [item.version.value for item in context.toolkits.installs.value or ()]
+    versions = [item.version.value for item in context.installs]
     own = [(version, driver_floor(context, toolkit_of(context, version))) for version in versions]
     for build in possible_cuda_builds(context):
         toolkit = toolkit_of(context, build.cuda.value)
@@ -476,18 +428,12 @@ def driver_needed(context: Context) -> Iterator[Finding]:
         )
         if lower:
             message += f" The CUDA Toolkit {lower[0]} beside it alone needs {lower[1]}."
-        evidence = (cite(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", toolkit),)
-        yield Finding("", COMPATIBLE, WARNING if lower else NOTE, message, evidence)
-
-
-@once
-def is_below_floor(context: Context, cuda: str) -> bool:
-    """Return whether `driver_too_old` finds every build for a CUDA version too new."""
-    toolkit = toolkit_of(context, cuda)
-    try:
-        return toolkit is not None and _find_shortfall(context, "", toolkit) is not None
-    except UndecidedError:
-        return False
+        yield context.report(
+            message,
+            cite(f"CUDA Toolkit {toolkit.version}", f"driver >= {floor}", toolkit),
+            verdict=COMPATIBLE,
+            severity=WARNING if lower else NOTE,
+        )
 
 
 def is_ptx_too_new(context: Context, build: Build) -> bool:
@@ -505,55 +451,10 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
     for build in package_builds(context):
         cuda = build.cuda.value or ""
         toolkit = toolkit_of(context, "" if major(cuda) in majors else cuda)
-        finding = _below_floor(context, build, toolkit) if toolkit else None
         majors.add(major(cuda))
-        if finding is not None:
-            yield finding
-
-
-def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
-    shortfall = _find_shortfall(context, build.label, toolkit)
-    return _too_old(context, build, toolkit, shortfall) if shortfall else None
-
-
-def _find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
-    """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
-    floor = driver_floor(context, toolkit)
-    release = context.driver.release.value
-    # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
-    if not release or floor is None or context.host.jetson_release.value:
-        return _by_cuda_version(context, toolkit, floor)
-    is_reached = at_least(release, floor)
-    if is_reached is None:
-        detail = f"the driver is only known as {release}; {label} needs {floor}"
-        raise UndecidedError("driver.release", Unknown("unparsable", detail))
-    if is_reached or _runs_ahead(context, toolkit):
-        return None
-    return Shortfall(
-        f"needs driver >= {floor}; this machine runs {release}", "driver.release", floor
-    )
-
-
-def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
-    # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this
-    # kernel module.
-    version = context.driver.cuda_driver_version.value
-    return cuda_starts(context) and version is not None and at_least_minor(version, toolkit.version)
-
-
-def _by_cuda_version(context: Context, toolkit: Toolkit, floor: str | None) -> Shortfall | None:
-    """Decide by what the driver says of CUDA, where its release is no help."""
-    version = context.driver.cuda_driver_version
-    if not isinstance(version, Known):
-        if context.need(context.driver.release, "driver.release") is not None:
-            context.need(version, "driver.cuda_driver_version")
-        return None  # no driver at all: another rule's finding
-    has_minor = toolkit.minor_floor_linux is not None
-    required = major(toolkit.version) if has_minor else toolkit.version
-    if at_least_minor(version.value, required):
-        return None
-    needs = f"needs a driver for CUDA {required}; this one goes up to CUDA {version.value}"
-    return Shortfall(needs, "driver.cuda_driver_version", floor)
+        shortfall = find_shortfall(context, build.label, toolkit) if toolkit else None
+        if toolkit and shortfall:
+            yield _too_old(context, build, toolkit, shortfall)
 
 
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
@@ -575,15 +476,12 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
             f" {item.name}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
             f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
         )
-        fact = "driver.cuda_driver_version"
-        if context.driver.release.value:
-            fact = "driver.release"
-        finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
-        if is_jit:
-            return finding
-        shown = f"PTX of CUDA {ptx.version}"
-        partial = Evidence(f"kernels of {build.label}", shown, citation=partial_code_citation())
-        return replace(finding, evidence=(*finding.evidence, partial))
+        fact = "driver.release" if context.driver.release.value else "driver.cuda_driver_version"
+        shown, partial = f"PTX of CUDA {ptx.version}", list[Evidence]()
+        if not is_jit:
+            citation = partial_code_citation()
+            partial.append(Evidence(f"kernels of {build.label}", shown, citation=citation))
+        return _too_old(context, build, toolkit, Shortfall(needs, fact, full), *partial)
     return None
 
 
@@ -604,32 +502,27 @@ def _cuda_ceiling(context: Context) -> str | None:
     return context.driver.cuda_driver_version.value or (branch.cuda if branch else None)
 
 
-class Shortfall(NamedTuple):
-    """What a driver lacks: in words, the fact that shows it, and the driver that would do."""
-
-    needs: str
-    seen: str
-    floor: str | None
-
-
-def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortfall) -> Finding:
-    floor = "driver not stated"
-    if shortfall.floor:
-        floor = f"driver >= {shortfall.floor}"
-    evidence = [
-        context.seen(shortfall.seen),
-        cite(f"toolkits {toolkit.version}", floor, toolkit),
-    ]
+def _too_old(
+    context: Context, build: Build, toolkit: Toolkit, shortfall: Shortfall, *more: Evidence
+) -> Finding:
+    floor = f"driver >= {shortfall.floor}" if shortfall.floor else "driver not stated"
+    cited = list[Evidence]()
     if build.citations:
-        origin = f"built with CUDA {toolkit.version}"
-        evidence.append(cite(f"matrix {build.label}", origin, build))
-    message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
-    floor = shortfall.floor or ""
-    about = About(build.framework, build.distribution)
-    cure = InstallDriver(
-        floor, cuda=toolkit.version, framework=build.framework, distribution=build.distribution
+        cited.append(cite(f"matrix {build.label}", f"built with CUDA {toolkit.version}", build))
+    return context.report(
+        f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}.",
+        shortfall.seen,
+        cite(f"toolkits {toolkit.version}", floor, toolkit),
+        *cited,
+        *more,
+        cure=InstallDriver(
+            shortfall.floor or "",
+            cuda=toolkit.version,
+            framework=build.framework,
+            distribution=build.distribution,
+        ),
+        about=build.about,
     )
-    return incompatible(message, tuple(evidence), cure=cure, about=about)
 
 
 @rule(_ID, TOO_OLD)
@@ -637,8 +530,11 @@ def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU, and those that the matrix lacks."""
     release = context.driver.release.value
     if release and context.gpus and _has_branch(context) and _find_branch(context) is None:
-        yield _unknown_row(
-            f"Driver branch {release.split('.')[0]}", (), context.seen("driver.release")
+        yield context.report_unlisted(
+            f"Driver branch {major(release)}",
+            "what it works with",
+            "driver.release",
+            cure=RenewMatrix(),
         )
     branch = _find_branch(context)
     # With CUDA seen to start there is no doubt that the branch drives a GPU.
@@ -657,12 +553,13 @@ def driver_branch(context: Context) -> Iterator[Finding]:
             reason = f"the last branch that drives it is {last}"
         else:
             continue
-        evidence = (
-            context.seen("driver.release"),
+        yield context.report(
+            f"Driver branch {number} does not drive {item.label}: {reason}.",
+            "driver.release",
             cite(f"architectures {item.capability}", reason, row),
+            finding_id=finding_id,
+            cure=cure,
         )
-        message = f"Driver branch {number} does not drive {item.label}: {reason}."
-        yield incompatible(message, evidence, finding_id=finding_id, cure=cure)
 
 
 def _has_branch(context: Context) -> bool:
@@ -690,20 +587,6 @@ def _find_branch(context: Context) -> DriverBranch | None:
     return None
 
 
-def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence) -> Finding:
-    evidence = facts or tuple(
-        Evidence("matrix", subject, citation=citation) for citation in citations[:1]
-    )
-    return Finding(
-        "release-unknown",
-        UNDETERMINED,
-        ERROR,
-        f"{subject} is not in the compatibility matrix, so what it works with is unknown.",
-        evidence,
-        cure=RenewMatrix(),
-    )
-
-
 _WSL_FOLDER = "/usr/lib/wsl/"
 
 
@@ -717,20 +600,16 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
     if not version or context.expect == "cpu":
         return
     if version == 1:
-        severity = ERROR if context.expect == "gpu" else NOTE
-        yield _report_in_wsl(
-            context,
-            severity,
+        is_wrong = context.expect == "gpu"
+        yield context.report(
             "This is WSL 1, which has no GPU support; WSL 2 has it.",
             "host.wsl_version",
-            ConvertToWsl2(),
+            verdict=INCOMPATIBLE if is_wrong else COMPATIBLE,
+            severity=ERROR if is_wrong else NOTE,
+            cure=ConvertToWsl2(),
         )
         return
-    if (
-        isinstance(context.facts.gpus, Absent)
-        or cuda_starts(context)
-        or context.host.container.value
-    ):
+    if context.lacks_gpu or cuda_starts(context) or context.host.container.value:
         return
     driver = context.driver
     path = driver.libcuda_path
@@ -746,27 +625,19 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         and not is_compat(path.value)
     ):
         detail = f" (packages {', '.join(installed[:3])})" if installed else ""
-        yield _report_in_wsl(
-            context,
-            ERROR,
+        yield context.report(
             f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that"
             " Windows provides.",
+            "host.wsl_version",
             "driver.libcuda_path",
-            RemoveDriverFromWsl(tuple(installed)),
+            cure=RemoveDriverFromWsl(tuple(installed)),
         )
     elif isinstance(path, Absent) and not isinstance(driver.libcuda_elsewhere, Known):
         context.need(driver.libcuda_elsewhere, "driver.libcuda_elsewhere")
-        yield _report_in_wsl(
-            context,
-            ERROR,
+        yield context.report(
             "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no"
             " libcuda.so.1. The Windows driver is missing or too old for WSL.",
+            "host.wsl_version",
             "driver.libcuda_path",
-            InstallWindowsDriver(),
+            cure=InstallWindowsDriver(),
         )
-
-
-def _report_in_wsl(context: Context, severity: str, message: str, fact: str, cure: Fix) -> Finding:
-    verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
-    evidence = (context.seen("host.wsl_version"), context.seen(fact))
-    return Finding("driver-wsl", verdict, severity, message, evidence, cure=cure)

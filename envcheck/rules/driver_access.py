@@ -35,7 +35,7 @@ from envcheck.model.fixes import (
     StartFabricManager,
     UnsetVisibleDevices,
 )
-from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.context import Context, rule
 from envcheck.rules.gpus import (
     cuda_starts,
     gpu_name,
@@ -102,33 +102,25 @@ def _matters(node: DeviceNode) -> bool:
 
 
 def _report_closed(context: Context, node: DeviceNode) -> Finding:
-    message = (
+    return context.report(
         f"This user cannot open {node.path} ({node.mode or 'mode unknown'});"
-        " CUDA needs to read and write it."
-    )
-    return incompatible(
-        message, (context.seen(node.path, node.accessible),), cure=OpenDeviceNode(node.path)
+        " CUDA needs to read and write it.",
+        context.seen(node.path, node.accessible),
+        cure=OpenDeviceNode(node.path),
     )
 
 
 def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
-    names = ("driver.nvml_result", "driver.cuda_init_result", "host.container")
-    evidence = (
-        context.seen("driver.device_nodes", shown=" ".join(paths)),
-        *context.known(*names),
-    )
-    reason = (
-        "but neither NVML (Unknown Error) nor CUDA (no device)"
-        " reaches a GPU: the kernel blocks access"
-    )
+    blame = "Job systems do this to a job without a GPU."
     if context.host.container.value:
-        message = (
-            f"The device nodes exist, {reason}."
-            " A container loses its devices when systemd reloads on the host."
-        )
-    else:
-        message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."
-    return incompatible(message, evidence, cure=RestoreDevices())
+        blame = "A container loses its devices when systemd reloads on the host."
+    return context.report(
+        "The device nodes exist, but neither NVML (Unknown Error) nor CUDA (no device) reaches a"
+        f" GPU: the kernel blocks access. {blame}",
+        ("driver.device_nodes", " ".join(paths)),
+        *context.known("driver.nvml_result", "driver.cuda_init_result", "host.container"),
+        cure=RestoreDevices(),
+    )
 
 
 def _report_failing(
@@ -139,14 +131,15 @@ def _report_failing(
         message = f"The device node {missing} is missing, and {end}."
     else:
         message = f"{end}, although the device nodes exist."
-    evidence = (
-        context.seen("driver.device_nodes", shown=" ".join(paths) or "none"),
-        context.seen("driver.cuda_init_result"),
-        context.seen("driver.uvm_loaded"),
-    )
     needs_node = missing or context.host.container.value
     cure = CreateDeviceNode(missing or _UVM) if needs_node else ReloadMemoryModule()
-    return incompatible(message, evidence, cure=cure)
+    return context.report(
+        message,
+        ("driver.device_nodes", " ".join(paths) or "none"),
+        "driver.cuda_init_result",
+        "driver.uvm_loaded",
+        cure=cure,
+    )
 
 
 _WSL_LIBRARIES = "/usr/lib/wsl/"
@@ -168,13 +161,11 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     if cuda_starts(context) or context.host.jetson_release.value or context.asks_runtime is False:
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
-    if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
+    if context.lacks_gpu and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
     if _is_stated(context) and context.driver.libcuda_path != AT_RUN:
         return  # it is another machine that is judged: this one may be where an image is built
-    if context.driver.libcuda_path.value and context.driver.libcuda_path.value.startswith(
-        _WSL_LIBRARIES
-    ):
+    if (context.driver.libcuda_path.value or "").startswith(_WSL_LIBRARIES):
         return  # WSL hands in its driver without device nodes
     nodes = context.need(context.driver.device_nodes, "driver.device_nodes")
     if not was_given_gpus(context):
@@ -186,21 +177,14 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
 
 
 def _not_given(context: Context, wants: Evidence | None) -> Finding:
-    kind = context.host.container.value or "container"
-    evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + (
-        [wants] if wants else []
-    )
-    message = f"No GPU is passed through to this {kind} container: it has no /dev/nvidia0."
-    if wants is not None:
-        verdict, severity = INCOMPATIBLE, ERROR
-    else:
-        verdict, severity = COMPATIBLE, NOTE
-    return Finding(
-        "driver-not-in-container",
-        verdict,
-        severity,
-        message,
-        tuple(evidence),
+    return context.report(
+        f"No GPU is passed through to this {context.host.container.value} container: it has no"
+        " /dev/nvidia0.",
+        "driver.device_nodes",
+        "host.container",
+        *([wants] if wants else []),
+        verdict=INCOMPATIBLE if wants else COMPATIBLE,
+        severity=ERROR if wants else NOTE,
         cure=PassGpusToContainer(),
     )
 
@@ -211,9 +195,10 @@ def _no_library(context: Context) -> Finding:
     reason = ""
     if limited:
         reason = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute"
-    return incompatible(
+    return context.report(
         f"This container has the GPU's devices but not the driver's library libcuda.so.1{reason}.",
-        (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
+        "driver.libcuda_path",
+        "driver.device_nodes",
         cure=PassGpusToContainer(lacks_library=True),
     )
 
@@ -239,9 +224,9 @@ def wants_gpu(context: Context) -> Evidence | None:
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
         return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
-    installs = context.toolkits.installs.value
-    if installs:
-        return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs[0].root}")
+    if context.installs:
+        shown = f"CUDA Toolkit in {context.installs[0].root}"
+        return context.seen("toolkits.installs", shown=shown)
     return None
 
 
@@ -259,46 +244,36 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     ):
         return
     not_ready = driver.cuda_init_result.value == _SYSTEM_NOT_READY
-    if not_ready and not (driver.nvswitch_present.value):
+    release, manager = driver.release.value, driver.fabric_manager_version.value
+    message, fact = "", "driver.cuda_init_result"
+    has_module = not isinstance(driver.kernel_module_version, Absent)
+    if not_ready and not driver.nvswitch_present.value:
         message = (
             "CUDA reports that the system is not yet initialized (802). NVSwitch connects these"
             " GPUs, and its fabric manager does not run or does not match the driver."
         )
-        yield _report_fabric(context, message, "driver.cuda_init_result")
+    elif not (context.need(driver.nvswitch_present, "driver.nvswitch_present") and has_module):
         return
-    if not context.need(driver.nvswitch_present, "driver.nvswitch_present") or isinstance(
-        driver.kernel_module_version, Absent
-    ):
-        return
-    if context.host.container.value:
+    elif context.host.container.value:
         if not_ready:
-            yield _report_fabric(
-                context,
+            message = (
                 "CUDA waits for the fabric manager of the host (802), which does not run or does"
-                " not match the driver.",
-                "driver.cuda_init_result",
+                " not match the driver."
             )
-        return
-    release, manager = driver.release.value, driver.fabric_manager_version.value
-    if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
-        yield _report_fabric(
-            context,
+    elif not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
+        fact = "driver.fabric_manager_running"
+        message = (
             "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits"
-            " for, is not running.",
-            "driver.fabric_manager_running",
+            " for, is not running."
         )
     elif release and manager and not same_release(release, manager):
-        yield _report_fabric(
-            context,
+        fact = "driver.fabric_manager_version"
+        message = (
             f"The fabric manager is {manager} and the driver {release}; they must be"
-            " the same release.",
-            "driver.fabric_manager_version",
+            " the same release."
         )
-
-
-def _report_fabric(context: Context, message: str, fact: str) -> Finding:
-    evidence = (context.seen(fact), context.seen("driver.nvswitch_present"))
-    return incompatible(message, evidence, cure=StartFabricManager())
+    if message:
+        yield context.report(message, fact, "driver.nvswitch_present", cure=StartFabricManager())
 
 
 _VISIBLE_DEVICES = "visible-devices-hidden"
@@ -317,44 +292,27 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
     if not gpus and not isinstance(context.facts.gpus, Unknown):
         return
     selection = visible_selection(value, gpus)
+    shown = f"{_VARIABLE}={value!r}"
+    verdict, severity = INCOMPATIBLE, ERROR
     if not selection.decided:
-        yield _visible_devices_finding(
-            context,
-            UNDETERMINED,
-            ERROR,
-            f"Which GPUs {_VARIABLE}={value!r} leaves visible is unknown: {selection.why}.",
-        )
+        verdict = UNDETERMINED
+        message = f"Which GPUs {shown} leaves visible is unknown: {selection.why}."
     elif not selection.visible:
-        yield _visible_devices_finding(
-            context,
-            INCOMPATIBLE,
-            ERROR,
-            f"{_VARIABLE}={value!r} hides every GPU of this machine: {selection.why}.",
-        )
+        message = f"{shown} hides every GPU of this machine: {selection.why}."
     elif len(selection.visible) < len(gpus):
+        verdict, severity = COMPATIBLE, NOTE
         hidden = len(gpus) - len(selection.visible)
         reason = f" ({selection.why})" if selection.why else ""
-        yield _visible_devices_finding(
-            context,
-            COMPATIBLE,
-            NOTE,
-            f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{reason}.",
-        )
-
-
-def _visible_devices_finding(
-    context: Context, verdict: str, severity: str, message: str
-) -> Finding:
-    names = ", ".join(map(gpu_name, context.gpus)) or "whichever there are"
-    value = context.environment.get(_VARIABLE, "")
-    evidence = (
-        context.seen(f"host.environment {_VARIABLE}", context.host.environment, repr(value)),
-        context.seen("gpus", shown=names),
-    )
-    if severity == NOTE:
-        return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence)
-    return Finding(
-        _VISIBLE_DEVICES, verdict, severity, message, evidence, cure=UnsetVisibleDevices()
+        message = f"{shown} hides {hidden} of {len(gpus)} GPUs{reason}."
+    else:
+        return
+    yield context.report(
+        message,
+        context.show_variable(_VARIABLE),
+        ("gpus", ", ".join(map(gpu_name, context.gpus)) or "whichever there are"),
+        verdict=verdict,
+        severity=severity,
+        cure=None if severity == NOTE else UnsetVisibleDevices(),
     )
 
 
@@ -365,31 +323,24 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
         return
     if context.asks_runtime is not False:
         return
-    value = context.environment["NVIDIA_VISIBLE_DEVICES"]
-    if isinstance(context.facts.gpus, Absent) and context.expect != "gpu":
+    if context.lacks_gpu and context.expect != "gpu":
         return
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it
     # counts.
     is_unknown = isinstance(context.driver.device_nodes, Unknown)
-    if not (was_given_gpus(context) if is_unknown else gpu_nodes(context)):
-        yield _hidden_by_runtime(context, value)
-
-
-def _hidden_by_runtime(context: Context, value: str) -> Finding:
-    wants = wants_gpu(context)
-    message = (
-        f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to pass no GPU through."
+    if was_given_gpus(context) if is_unknown else gpu_nodes(context):
+        return
+    name, wants = "NVIDIA_VISIBLE_DEVICES", wants_gpu(context)
+    yield context.report(
+        f"{name}={context.environment[name]!r} tells the container runtime to pass no GPU through."
+        f"{'' if wants else ' Nothing here needs one.'}",
+        context.show_variable(name),
+        "driver.device_nodes",
+        *([wants] if wants else []),
+        verdict=INCOMPATIBLE if wants else COMPATIBLE,
+        severity=ERROR if wants else NOTE,
+        cure=RequestGpusFromRuntime() if wants else None,
     )
-    name = "host.environment NVIDIA_VISIBLE_DEVICES"
-    evidence = (
-        context.seen(name, context.host.environment, repr(value)),
-        context.seen("driver.device_nodes"),
-    )
-    if wants is None:
-        return Finding(
-            _VISIBLE_DEVICES, COMPATIBLE, NOTE, message + " Nothing here needs one.", evidence
-        )
-    return incompatible(message, (*evidence, wants), cure=RequestGpusFromRuntime())
 
 
 _STUB = 34
@@ -404,12 +355,12 @@ def stub_library(context: Context) -> Iterator[Finding]:
     if context.driver.cuda_init_result.value == _STUB or (path and "/stubs/" in path):
         folder = path.rpartition("/")[0]
         named = folder or "the toolkit's lib64/stubs"
-        cure = RemoveFromLibraryPath((folder or "lib64/stubs",))
-        yield incompatible(
+        yield context.report(
             f"The loader finds a stub of libcuda in {named}, made for linking only, before the"
             " driver's library.",
-            (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            cure=cure,
+            "driver.libcuda_path",
+            "driver.cuda_init_result",
+            cure=RemoveFromLibraryPath((folder or "lib64/stubs",)),
         )
 
 
@@ -417,10 +368,10 @@ def stub_library(context: Context) -> Iterator[Finding]:
 def devices_busy(context: Context) -> Iterator[Finding]:
     """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
     if context.gpus and context.driver.cuda_init_result.value == _BUSY:
-        yield incompatible(
+        yield context.report(
             "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of"
             " them, or a dead one still holds them.",
-            (context.seen("driver.cuda_init_result"),),
+            "driver.cuda_init_result",
             cure=FindGpuUser(),
         )
 
@@ -440,8 +391,4 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
             f"The driver runs but lists no GPU, although {gpu_name(context.gpus[0])} is on the bus:"
             " it could not start the GPU, or this job has none."
         )
-    yield incompatible(
-        message,
-        (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
-        cure=ReadKernelLog(),
-    )
+    yield context.report(message, "driver.cuda_init_result", "driver.release", cure=ReadKernelLog())

@@ -15,7 +15,6 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Evidence,
-    Fact,
     Finding,
     Judged,
     Report,
@@ -401,30 +400,25 @@ _NO_ANSWER = ("timeout", "crashed", "denied", "unparsable")
 @rule("probe-failed", severity=NOTE, goal="any")
 def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
     """Report each program that hung, crashed, was denied or printed unreadable output."""
-    facts = [(name, context.fact(name)) for name in _ASKED] + list(_nvcc_answers(context))
+    facts = {name: context.fact(name) for name in _ASKED}
+    facts |= {f"nvcc of {item.root}": item.nvcc_release for item in context.installs}
     by_reason: dict[Unknown, list[str]] = {}
-    for name, fact in facts:
+    for name, fact in facts.items():
         if isinstance(fact, Unknown) and fact.why in _NO_ANSWER:
             by_reason.setdefault(fact, []).append(name)
     for reason, names in by_reason.items():
-        message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
-        evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
-        hangs = _hangs_beside_cuda(context, reason, names)
+        # the driver's own tools hang although CUDA starts
+        of_driver = any(name.startswith("driver.") for name in names)
+        hangs = reason.why == "timeout" and of_driver and cuda_starts(context)
         also = ""
         if hangs:
             also = " CUDA starts, but what monitors or schedules the GPUs will hang, too."
-        yield Finding(
-            "probe-failed", UNDETERMINED, WARNING if hangs else NOTE, message + also, evidence
+        yield context.report(
+            f"Could not read {', '.join(names)}: {reason.detail} ({reason.why}).{also}",
+            *(Evidence(name, f"{reason.why}: {reason.detail}") for name in names),
+            verdict=UNDETERMINED,
+            severity=WARNING if hangs else "",
         )
-
-
-def _hangs_beside_cuda(context: Context, reason: Unknown, names: list[str]) -> bool:
-    """Return whether the driver's own tools hang although CUDA starts."""
-    return (
-        reason.why == "timeout"
-        and any(name.startswith("driver.") for name in names)
-        and cuda_starts(context)
-    )
 
 
 @rule("probe-failed", severity=NOTE, goal="any", installs=True)
@@ -432,7 +426,7 @@ def unread_installations(context: Context) -> Iterator[Finding]:
     """Report what else may be installed and could not be read."""
     for part in context.python.unread.value or ():
         evidence = Evidence("python.unread", f"failed: {part.reason}", Source("file", part.place))
-        yield Finding("probe-failed", UNDETERMINED, NOTE, f"{part.reason}.", (evidence,))
+        yield context.report(f"{part.reason}.", evidence, verdict=UNDETERMINED)
 
 
 @rule("probe-failed", severity=NOTE)
@@ -440,16 +434,11 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
     """Report an NVML error other than a mismatch where CUDA works."""
     nvml = context.driver.nvml_result.value
     if nvml is not None and nvml not in (0, _MISMATCH) and cuda_starts(context):
-        message = (
+        yield context.report(
             f"The driver's management library (NVML) does not start (result {nvml}), although"
             " CUDA does. The memory and the processes of each GPU,"
-            " which only NVML reports, could not be read."
+            " which only NVML reports, could not be read.",
+            "driver.nvml_result",
+            "driver.cuda_init_result",
+            verdict=UNDETERMINED,
         )
-        evidence = (context.seen("driver.nvml_result"), context.seen("driver.cuda_init_result"))
-        yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
-
-
-def _nvcc_answers(context: Context) -> Iterator[tuple[str, Fact[str]]]:
-    installs = context.toolkits.installs.value
-    for item in installs or ():
-        yield f"nvcc of {item.root}", item.nvcc_release

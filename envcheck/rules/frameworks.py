@@ -33,7 +33,6 @@ from envcheck.model import (
     Known,
     RemovedDistribution,
     Unknown,
-    canonical_name,
     numbers,
     replace,
 )
@@ -49,16 +48,15 @@ from envcheck.model.fixes import (
     UseOtherPlatform,
     UseOtherPython,
 )
-from envcheck.model.versions import can_be_met, public_version, read_requirement, within
+from envcheck.model.versions import can_be_met, name_of, public_version, read_requirement, within
 from envcheck.rules.builds import (
     Build,
-    has_no_gpu,
     installed_builds,
     is_conda_build,
     is_free_threaded,
     supports_python,
 )
-from envcheck.rules.context import Context, UndecidedError, cite, each, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, cite, each, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
 from envcheck.rules.gpu_releases import (
     driver_runs,
@@ -68,7 +66,7 @@ from envcheck.rules.gpu_releases import (
     problem_findings,
 )
 from envcheck.rules.gpus import vendor_of_build
-from envcheck.rules.requirements import extra_table, list_extras, requirements_of
+from envcheck.rules.requirements import extra_table, list_extras, needs_of
 from envcheck.rules.targets import (
     EXTRA,
     EXTRA_PLATFORM,
@@ -95,13 +93,14 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     if context.names_releases:
         return
     if not context.judges_environment:
-        message = (
+        yield context.report(
             "No Python environment is active or belongs to this folder, so only the machine was"
-            " judged. Activate one, or name one with --env."
+            " judged. Activate one, or name one with --env.",
+            "python.executable",
+            verdict=COMPATIBLE,
+            severity=NOTE,
+            cure=ChooseFramework(),
         )
-        evidence = (context.seen("python.executable"),)
-        cure = ChooseFramework()
-        yield Finding("framework-missing", COMPATIBLE, NOTE, message, evidence, cure=cure)
         return
     context.need(context.python.frameworks, "python.frameworks")
     if judged_frameworks(context):
@@ -114,14 +113,14 @@ def framework_missing(context: Context) -> Iterator[Finding]:
     yield from empty
     if empty:
         return
-    names = context.matrix.frameworks()
     expected = context.expect == "gpu" and context.goal == "gpu"
-    yield Finding(
-        "framework-missing",
-        INCOMPATIBLE if expected else COMPATIBLE,
-        ERROR if expected else NOTE,
-        f"None of {', '.join(names)} is installed in the inspected Python environment.",
-        (context.seen("python.frameworks"), context.seen("python.executable")),
+    yield context.report(
+        f"None of {', '.join(context.matrix.frameworks())} is installed in the inspected Python"
+        " environment.",
+        "python.frameworks",
+        "python.executable",
+        verdict=INCOMPATIBLE if expected else COMPATIBLE,
+        severity=ERROR if expected else NOTE,
         cure=ChooseFramework(),
     )
 
@@ -131,15 +130,10 @@ def _refuse_damaged(context: Context) -> None:
 
     It is damaged, not empty.
     """
-    installed = context.distributions.items()
-    registered = [
-        name
-        for name, item in installed
-        if context.matrix.framework_of(name) and item.scope != "conda"
-    ]
-    if registered:
-        detail = f"{registered[0]} is registered, but its package folder was not found"
-        raise UndecidedError("python.frameworks", Unknown("conflict", detail))
+    for name, item in context.distributions.items():
+        if context.matrix.framework_of(name) and item.scope != "conda":
+            detail = f"{name} is registered, but its package folder was not found"
+            raise UndecidedError("python.frameworks", Unknown("conflict", detail))
 
 
 @rule("framework-duplicate-dists", goal="any")
@@ -156,49 +150,36 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             continue
         labels = " and ".join(item.label.strip() for item in rivals)
         names = tuple(item.name for item in rivals)
-        message = (
+        works = _does_last_work(context, rivals)
+        is_one = len({item.version for item in rivals}) == 1
+        # one release under two names: on a CPU nothing fails until one of them is removed
+        is_fine = works and context.goal == "cpu" and is_one
+        names = tuple(item.name for item in rivals)
+        yield context.report(
             f"{labels} both contain the module {module}: their files overwrite each other, so the"
-            " last one installed wins."
-        )
-        evidence = (
-            context.seen("python.distributions", shown=labels),
-            *_duplicate_evidence(context, module),
-        )
-        works = _does_last_work(context, rivals) and _is_goal_met(context, rivals)
-        if works and context.goal == "cpu" and len({item.version for item in rivals}) == 1:
-            # one release under two names: on a CPU nothing fails until one of them is removed
-            yield Finding("framework-duplicate-dists", COMPATIBLE, NOTE, message, evidence)
-            continue
-        yield incompatible(
-            message,
-            evidence,
-            severity=WARNING if works else "",
-            cure=KeepOneDistribution(names, _rival_to_keep(context, rivals)),
+            " last one installed wins.",
+            ("python.distributions", labels),
+            *context.show_owners(module),
+            verdict=COMPATIBLE if is_fine else INCOMPATIBLE,
+            severity=NOTE if is_fine else WARNING if works else "",
+            cure=None if is_fine else KeepOneDistribution(names, _rival_to_keep(context, rivals)),
         )
 
 
 def _does_last_work(context: Context, rivals: list[Distribution]) -> bool:
-    """Return whether the release installed last is known, and nothing fails with it."""
-    name = context.matrix.framework_of(rivals[0].name)
-    releases = {item.public for item in rivals}
-    if len(releases) > 1:
-        releases &= {
-            public_version(item.main.version)
-            for item in judged_frameworks(context)
-            if item.name == name
-        }
-    last = [item for item in rivals if item.public in releases - {""}]
-    return bool(last) and not any(fails_with_requirements(context, item) for item in last)
+    """Return whether the release installed last is known, and nothing fails with it.
 
-
-def _is_goal_met(context: Context, rivals: list[Distribution]) -> bool:
-    """Return whether the one that was installed last serves the goal.
-
-    A CPU build over a GPU build does not on a GPU.
+    A CPU build over a GPU build fails on a GPU.
     """
     name = context.matrix.framework_of(rivals[0].name)
-    kinds = [item.cuda_build for item in judged_frameworks(context) if item.name == name]
-    return context.goal == "cpu" or not any(kind.value is False for kind in kinds)
+    judged = [item for item in judged_frameworks(context) if item.name == name]
+    if context.goal == "gpu" and any(item.cuda_build.value is False for item in judged):
+        return False
+    releases = {item.public for item in rivals}
+    if len(releases) > 1:
+        releases &= {public_version(item.main.version) for item in judged}
+    last = [item for item in rivals if item.public in releases - {""}]
+    return bool(last) and not any(fails_with_requirements(context, item) for item in last)
 
 
 def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]]:
@@ -216,22 +197,13 @@ def _module_owners(context: Context) -> dict[tuple[str, str], list[Distribution]
 def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distribution]:
     """Drop the wheels that hold nothing and only require another of the owners."""
     names = {item.name for item in owners}
-    return [
-        item
-        for item in owners
-        if not (_list_required(item) & names) and not _is_stub(context, item, names)
-    ]
-
-
-def _list_required(item: Distribution) -> set[str]:
-    starts = (line.replace("(", " ").replace(";", " ").split() for line in item.requires)
-    return {canonical_name(parts[0].rstrip("=<>!~0123456789.")) for parts in starts if parts}
-
-
-def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
-    framework = context.matrix.framework_of(item.name)
-    row = context.matrix.release(framework, item.version, context.platform, item.name)
-    return row is not None and row.stub_for in names
+    kept = []
+    for item in owners:
+        row = context.row_of(item)
+        is_stub = row is not None and row.stub_for in names
+        if not is_stub and names.isdisjoint(map(name_of, item.requires)):
+            kept.append(item)
+    return kept
 
 
 def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
@@ -246,10 +218,7 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.public}"
-    rows = [
-        context.matrix.release(default, item.version, context.platform, item.name)
-        for item in rivals
-    ]
+    rows = map(context.row_of, rivals)
     cudas = {row.distribution: row.cuda for row in rows if row}
     if context.goal == "gpu":
         rivals = [item for item in rivals if cudas.get(item.name)] or rivals
@@ -265,17 +234,6 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     if row.gpu_extra and context.goal == "gpu":
         extra = f"[{row.gpu_extra}]"
     return f"{default}{extra}=={row.version}"
-
-
-def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
-    fact = context.python.duplicate_owners
-    if isinstance(fact, Known) and module in fact.value:
-        return (
-            Evidence(
-                "python.duplicate_owners", f"{module}: {', '.join(fact.value[module])}", fact.source
-            ),
-        )
-    return ()
 
 
 @rule("local-module-shadowing", goal="any")
@@ -303,9 +261,9 @@ def _describe_shadow(context: Context, build: Build, shadow: Known[str]) -> Find
     loading = [name for name in labels if module in imported_modules(name)[1]]
     label = labels[next(iter((*needing, *loading)), framework)]
     hidden = build.label if is_own else f"the module {module} that {label} needs"
-    return incompatible(
+    return context.report(
         f"{shadow.value} is imported instead of {hidden}, because it has the same name.",
-        (Evidence("python.frameworks", f"{framework}: {shadow.value}", shadow.source),),
+        Evidence("python.frameworks", f"{framework}: {shadow.value}", shadow.source),
         severity="" if is_own or needing else WARNING,
         cure=RenameShadow(shadow.value),
     )
@@ -332,10 +290,11 @@ def _no_wheel_for_python(
     )
     other = _other_release(context, wanted.framework, wanted.distribution, wanted.extras)
     requirement = wanted.text.replace(" ", "")
-    return incompatible(
+    return context.report(
         f"{wanted.text} has no wheel for Python {_name_python(context)} here; {newest.version} has"
         f" wheels for {_available_pythons(context, newest)}.",
-        (context.seen("python.version"), evidence),
+        "python.version",
+        evidence,
         cure=UseOtherPython(tuple(pythons), requirement, other_release=other),
     )
 
@@ -401,15 +360,13 @@ def extra_missing(context: Context) -> Iterator[Finding]:
         missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)
         release = row.label
         has = f"{release} has {', '.join(extras)}" if extras else f"{release} has none"
-        yield incompatible(
+        yield context.report(
             f"No known release that {wanted.text} allows"
             f" has the extra {' and '.join(missing)}; {has}.",
-            (
-                Evidence(
-                    f"extras {release}",
-                    ", ".join(extras) or "none",
-                    citation=extra_table().citation,
-                ),
+            Evidence(
+                f"extras {release}",
+                ", ".join(extras) or "none",
+                citation=extra_table().citation,
             ),
             cure=Advise("Ask for an extra that the release has, or for none."),
         )
@@ -442,9 +399,9 @@ def package_without_peer(context: Context) -> Iterator[Finding]:
             cure = InstallRequirements((fitting, peer.pin))
         # of Keras, TensorFlow's own pin states what it goes with
         verb = "requires" if set(pins) & set(row.requires) else "goes with"
-        yield incompatible(
+        yield context.report(
             f"{wanted.text} does not go with {beside}: {row.label} {verb} {required}.",
-            (cite(f"matrix {row.label}", f"{verb} {required}", row),),
+            cite(f"matrix {row.label}", f"{verb} {required}", row),
             cure=cure,
         )
 
@@ -465,10 +422,10 @@ def pin_excluded(context: Context) -> Iterator[Finding]:
                 context, name, specifier, peers
             ):
                 needed = name + row.requires[name]
-                yield incompatible(
+                yield context.report(
                     f"{row.distribution} {row.build_version} requires {needed}, but"
                     f" {name}{specifier} stands beside it: pip refuses both.",
-                    (cite("matrix", needed, row),),
+                    cite("matrix", needed, row),
                     about=About(distribution=row.distribution),
                     cure=RestoreRequirements(row.pin, (needed,)),
                 )
@@ -517,12 +474,10 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
             why = f"{wanted.required_by} requires {wanted.text}, so installing it"
         whose = f", {owner}," if owner else ""
         message = f"{why} replaces {there[0].label}{whose}"
-        yield Finding(
-            "",
-            COMPATIBLE,
-            "",
+        yield context.report(
             f"{message} by {build.label}{other}.{_describe_constraint(context)}",
-            (context.seen("python.frameworks", shown=there[0].label),),
+            ("python.frameworks", there[0].label),
+            verdict=COMPATIBLE,
             cure=(
                 Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None
             ),
@@ -542,7 +497,7 @@ def _owner_of(context: Context, build: Build) -> str:
     has_index = bool(identity(build.framework).index)  # whose labels name its own builds: +cu126
     is_own = is_of_commit or not version or (bool(label) and not has_index)
     variable = f"NVIDIA_{known_framework(build.framework).title.upper()}_VERSION"
-    is_named = variable in (context.facts.host.environment.value or {})
+    is_named = variable in context.environment
     if is_own and (is_named or label.startswith("nv")):
         return "NVIDIA's build"
     return "a vendor's own build" if is_of_commit else ""
@@ -550,7 +505,7 @@ def _owner_of(context: Context, build: Build) -> str:
 
 def _describe_constraint(context: Context) -> str:
     """Say which file pip keeps to here; "" where it keeps to none."""
-    file = (context.host.environment.value or {}).get("PIP_CONSTRAINT", "")
+    file = context.environment.get("PIP_CONSTRAINT", "")
     if file:
         return f" Or pip refuses it: PIP_CONSTRAINT names {file}, whose pins it keeps to."
     return ""
@@ -594,12 +549,10 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
         hint = ""
         if last_version:
             hint = f" Its last real release here is {last_version}."
-        yield incompatible(
+        yield context.report(
             f"{wanted.text} cannot be installed. {row.reason}{hint}",
-            (
-                context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
-                cite(f"removed {row.name}", row.reason, row),
-            ),
+            ("host.os", f"{wanted.text} on {context.platform}"),
+            cite(f"removed {row.name}", row.reason, row),
             cure=InstallReplacement(replacement),
         )
 
@@ -608,23 +561,16 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
 def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
     """Find releases without a GPU wheel, or without any wheel, for this platform."""
     for wanted in wanted_releases(context):
-        if wanted.obstacle in (PLATFORM, LIBC):
+        if wanted.obstacle in (PLATFORM, LIBC, EXTRA_PLATFORM):
             place = context.platform
             if wanted.obstacle == LIBC:
                 place = "a system with musl instead of glibc"
-            yield _no_wheel(
-                context,
-                wanted.text,
-                wanted.framework,
-                f"{wanted.text} has no wheel for {place}.",
-                wanted.rejected,
-            )
-        if wanted.obstacle == EXTRA_PLATFORM:
-            extras = " and ".join(wanted.extras)
-            message = (
-                f"{wanted.text}: what the extra {extras} brings has no wheels for"
-                f" {context.platform}."
-            )
+            message = f"{wanted.text} has no wheel for {place}."
+            if wanted.obstacle == EXTRA_PLATFORM:
+                extras = " and ".join(wanted.extras)
+                message = (
+                    f"{wanted.text}: what the extra {extras} brings has no wheels for {place}."
+                )
             yield _no_wheel(context, wanted.text, wanted.framework, message, wanted.rejected)
     for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
@@ -660,7 +606,7 @@ def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
         return False
     # nor of any other release: whatever the files say, it is a CPU build
     if not gpu_rows(context, framework.name):
-        return not _has_cuda(framework)
+        return not framework.cuda_build.value
     return not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not")
 
 
@@ -672,14 +618,12 @@ def _no_wheel(
         or context.matrix.releases(framework, context.platform)[:1]
         or context.matrix.releases(framework)[:1]
     )
-    return incompatible(
+    return context.report(
         message,
-        (
-            context.seen("host.os", shown=f"{label} on {context.platform}"),
-            *(
-                cite(row.label, f"{row.platform}, CUDA build: {row.cuda_build}", row)
-                for row in evidence
-            ),
+        ("host.os", f"{label} on {context.platform}"),
+        *(
+            cite(row.label, f"{row.platform}, CUDA build: {row.cuda_build}", row)
+            for row in evidence
         ),
         cure=UseOtherPlatform(framework),
     )
@@ -688,7 +632,7 @@ def _no_wheel(
 @rule("framework-cpu-build")
 def framework_cpu_build(context: Context) -> Iterator[Finding]:
     """Find CPU-only builds beside a GPU, which they ignore silently."""
-    if has_no_gpu(context):
+    if context.lacks_gpu:
         return
     if not context.names_releases:
         context.need(context.python.frameworks, "python.frameworks")
@@ -702,44 +646,28 @@ def _cpu_build(context: Context, framework: JudgedFramework) -> Iterator[Finding
     if not is_cpu_build or framework.traits.plugin_of_extra or not has_other:
         return
     is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
-    has_cuda = any(map(_has_cuda, judged_frameworks(context)))
+    has_cuda = any(item.cuda_build.value for item in judged_frameworks(context))
     unread = context.python.unread.value
     if unread and framework.traits.plans.gpu_twin and not has_cuda and not is_requested:
         reason = Unknown("failed", unread[0].reason, (unread[0].place,))
         # another framework may be there that computes on the GPU
         raise UndecidedError("python.frameworks", reason)
     owner = "this machine's" if context.gpus else "a"
-    yield incompatible(
-        f"{build.label} is {_kind_of(build)}: it does not use {owner} GPU.",
-        _cpu_evidence(context, build),
+    kind = "a CPU-only build"
+    words = re.findall("[a-z]+", f"{build.distribution} {build.local}")
+    vendor = vendor_of_build(build.accelerator, *words)
+    if vendor is not None:
+        kind = f"a build for {vendor.title} GPUs ({vendor.platform}), without CUDA"
+    cited = []
+    if build.release:
+        cited.append(cite(build.label, build.release.note or "its wheel here", build.release))
+    yield context.report(
+        f"{build.label} is {kind}: it does not use {owner} GPU.",
+        context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"),
+        "gpus",
+        *cited,
         severity=ERROR if is_requested or not has_cuda else WARNING,
         cure=InstallCudaBuild(framework.name),
-    )
-
-
-def _kind_of(build: Build) -> str:
-    vendor = vendor_of_build(
-        build.accelerator, *re.findall("[a-z]+", f"{build.distribution} {build.local}")
-    )
-    if vendor is not None:
-        return f"a build for {vendor.title} GPUs ({vendor.platform}), without CUDA"
-    return "a CPU-only build"
-
-
-def _has_cuda(framework: JudgedFramework) -> bool:
-    return bool(framework.cuda_build.value)
-
-
-def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
-    evidence = (
-        context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"),
-        context.seen("gpus"),
-    )
-    if build.release is None:
-        return evidence
-    return (
-        *evidence,
-        cite(build.label, build.release.note or "its wheel here", build.release),
     )
 
 
@@ -773,9 +701,12 @@ def release_unknown(context: Context) -> Iterator[Finding]:
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
                 continue
-            message = build.label + said
-            evidence = (context.seen("python.frameworks", shown=build.label),)
-            yield Finding(_ID, UNDETERMINED, NOTE, message, evidence)
+            yield context.report(
+                build.label + said,
+                ("python.frameworks", build.label),
+                verdict=UNDETERMINED,
+                severity=NOTE,
+            )
 
 
 def _describe_older(context: Context, wanted: WantedRelease) -> str:
@@ -838,13 +769,11 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         limit = (
             f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only."
         )
-    return Finding(
-        _ID,
-        UNDETERMINED,
-        ERROR,
+    return context.report(
         f"No build +{label} of {release} is known for {row.platform}."
         f" Known builds: {known}.{limit}",
-        (cite(f"releases {wanted.framework}", known, row),),
+        cite(f"releases {wanted.framework}", known, row),
+        verdict=UNDETERMINED,
         cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
     )
 
@@ -884,22 +813,13 @@ def _find_installer(context: Context, build: Build) -> str:
         wanted.framework == build.framework for wanted in wanted_releases(context)
     ):
         return ""
-    builds = (
-        item
-        for item in judged_builds(context)
-        if item.release is not None and item.framework != build.framework
-    )
-    for other in builds:
-        if _needs_distribution(context, other, build.distribution):
+    for other in judged_builds(context):
+        owner = context.distributions.get(other.distribution)
+        if other.release is None or other.framework == build.framework or owner is None:
+            continue
+        if any(need.name == build.distribution for need in needs_of(context, owner)):
             return other.label
     return ""
-
-
-def _needs_distribution(context: Context, build: Build, name: str) -> bool:
-    owner = context.distributions.get(build.distribution)
-    return owner is not None and any(
-        name == requirement for requirement, *_ in requirements_of(context, owner)
-    )
 
 
 _RENEWALS = {
@@ -908,31 +828,21 @@ _RENEWALS = {
 }
 
 
-def _is_newer(label: str, newest: str) -> bool:
-    """Return whether a label such as "torch>=9" is above the newest known release."""
-    stated = re.search(r"[=<>~ ](\d+(?:\.\d+)*)", label)
-    return stated is not None and numbers(stated[1]) > numbers(newest)
-
-
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
-    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
-    hint = ""
-    evidence = [context.seen(fact, shown=label)]
-    if newest:
-        evidence.append(cite(f"releases {framework}", newest.version, newest))
-        day = ""
-        if _is_newer(label, newest.version):
+    hint, cited = "", list[Evidence]()
+    for newest in context.matrix.releases(framework, context.platform)[:1]:
+        cited.append(cite(f"releases {framework}", newest.version, newest))
+        day, stated = "", re.search(r"[=<>~ ](\d+(?:\.\d+)*)", label)
+        if stated and numbers(stated[1]) > numbers(newest.version):
             day = f" (data of {context.matrix.checked})"
         listed = f"{framework} release in it for {context.platform}"
         hint = f" The newest {listed} is {newest.version}{day}."
-    return Finding(
-        "release-unknown",
-        UNDETERMINED,
-        ERROR,
+    renewal = _RENEWALS[context.matrix.renewal]
+    return context.report(
         f"The compatibility matrix does not list {label} for"
         f" {context.platform}, so it cannot be judged.{hint}",
-        tuple(evidence),
-        cure=RenewMatrix(
-            framework, f"{_RENEWALS[context.matrix.renewal]}, or ask about a release that it lists."
-        ),
+        (fact, label),
+        *cited,
+        verdict=UNDETERMINED,
+        cure=RenewMatrix(framework, f"{renewal}, or ask about a release that it lists."),
     )

@@ -35,7 +35,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.versions import within
 from envcheck.rules.builds import NO_ROW, Build
-from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, cite, rule
 from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import (
     JIT,
@@ -140,7 +140,7 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
         gpus = judged_gpus(context)
         for item in gpus:
             if item.architecture is None:
-                yield _no_architecture(build, item)
+                yield _no_architecture(context, build, item)
         yield from _report_gpus(context, build, gpus)
         yield from _slow_or_unread(context, build, gpus)
 
@@ -186,28 +186,24 @@ def documents_of_packages(context: Context) -> Iterator[Finding]:
 def _report_excluded(
     context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str
 ) -> Finding:
-    message = (
-        f"{item.name} has compute capability {item.capability}; the documents of {label}"
-        f" ask for {document.minimum} or newer."
-    )
-    evidence = (
-        context.seen("gpus", shown=f"{item.name}, compute capability {item.capability}"),
-        Evidence(f"documents of {label}", document.statement, citation=document.citation),
-    )
     name = label.partition(" ")[0]
     framework = next(iter(companion_row(name).frameworks), name)
-    cure = UseBuildForGpu(framework, name, item.capability, is_newer=False)
-    about = About(framework, name)
-    return incompatible(
-        message, evidence, finding_id=TOO_OLD, severity=severity, cure=cure, about=about
+    return context.report(
+        f"{item.name} has compute capability {item.capability}; the documents of {label}"
+        f" ask for {document.minimum} or newer.",
+        ("gpus", f"{item.name}, compute capability {item.capability}"),
+        Evidence(f"documents of {label}", document.statement, citation=document.citation),
+        finding_id=TOO_OLD,
+        severity=severity,
+        cure=UseBuildForGpu(framework, name, item.capability, is_newer=False),
+        about=About(framework, name),
     )
 
 
 @rule("ptxas-problem", severity=WARNING)
 def bundled_ptxas(context: Context) -> Iterator[Finding]:
     """Find a package whose own ptxas does not know a GPU that the framework itself serves."""
-    is_known = context.facts.gpus.value is not None
-    if not is_known or not any(map(context.matrix.companion_of, context.distributions)):
+    if not context.gpus or not any(map(context.matrix.companion_of, context.distributions)):
         return
     table = load_data("nvidia/bundled_ptxas", PtxasTable)
     for row in table.rows:
@@ -233,19 +229,15 @@ def _old_ptxas(context: Context, table: PtxasTable, row: BundledPtxas, item: Jud
     installs = context.toolkits.installs.value or ()
     usable = (each for each in installs if not is_older(each.version.value or "0", first))
     path = next(filter(None, (each.ptxas_path.value for each in usable)), "")
-    message = (
+    return context.report(
         f"{copy.label} calls its own ptxas, of CUDA {row.cuda}; {item.label}"
         f" needs one of CUDA {first} or newer. Kernels that"
-        " it compiles, such as those of torch.compile, fail."
-    )
-    evidence = (
-        context.seen("python.distributions", shown=copy.label),
+        " it compiles, such as those of torch.compile, fail.",
+        ("python.distributions", copy.label),
         Evidence(
             f"ptxas of {copy.name} {row.release}", f"CUDA {row.cuda}", citation=table.citation
         ),
-    )
-    return incompatible(
-        message, evidence, cure=ReplaceBundledPtxas(first, row.variable, path, newer)
+        cure=ReplaceBundledPtxas(first, row.variable, path, newer),
     )
 
 
@@ -395,13 +387,13 @@ def _report_unserved(
         f" {build.label}{_targets_in_words(build)}."
         + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
-    return incompatible(
+    return context.report(
         message,
-        _list_evidence(context, build, item),
+        *_list_evidence(context, build, item),
         finding_id=verdict.kind,
         severity=severity,
         cure=UseBuildForGpu(build.framework, build.distribution, item.capability, is_newer),
-        about=About(build.framework, build.distribution),
+        about=build.about,
     )
 
 
@@ -420,10 +412,14 @@ def _targets_in_words(build: Build) -> str:
     return ""
 
 
+def _show_gpu(context: Context, item: JudgedGpu, shown: str) -> Evidence:
+    """Make evidence of a GPU: where its name was read, or else the list of the GPUs."""
+    fact = item.gpu.name if isinstance(item.gpu.name, Known) else None
+    return context.seen("gpus", fact, shown)
+
+
 def _list_evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
-    evidence = [context.seen("gpus", shown=f"{item.name}, compute capability {item.capability}")]
-    if isinstance(item.gpu.name, Known):
-        evidence = [Evidence("gpus", evidence[0].shown, item.gpu.name.source)]
+    evidence = [_show_gpu(context, item, f"{item.name}, compute capability {item.capability}")]
     if item.architecture:
         row = item.architecture
         support = (
@@ -450,13 +446,14 @@ def _slow_or_unread(
                 " portable assembly) that the driver must compile. The first start is slow, up to"
                 " half an hour."
             )
-            yield incompatible(
+            yield context.report(
                 message + "".join(f" {row.what}" for row in problem),
-                (*_list_evidence(context, build, item), *map(_problem_evidence, problem)),
+                *_list_evidence(context, build, item),
+                *map(_problem_evidence, problem),
                 finding_id=TOO_NEW,
                 severity=WARNING,
                 cure=_avoid_slow_start(problem, build, item),
-                about=About(build.framework, build.distribution),
+                about=build.about,
             )
             return
         if kind == UNREAD:
@@ -465,13 +462,13 @@ def _slow_or_unread(
                 f" for; its CUDA supports {item.name}."
             )
             # What is installed can be tried. Nobody is told to install what is not known to work.
-            yield Finding(
-                "release-unknown",
-                UNDETERMINED,
-                NOTE if build.installed else ERROR,
+            yield context.report(
                 message,
-                _list_evidence(context, build, item),
-                about=About(build.framework, build.distribution),
+                *_list_evidence(context, build, item),
+                verdict=UNDETERMINED,
+                finding_id="release-unknown",
+                severity=NOTE if build.installed else ERROR,
+                about=build.about,
                 cure=None if build.installed else Advise(_CHOOSE_ANOTHER),
             )
             return
@@ -516,17 +513,13 @@ def _problem_evidence(row: KnownProblem) -> Evidence:
     return cite(f"problems {row.id}", row.what, row)
 
 
-def _no_architecture(build: Build, item: JudgedGpu) -> Finding:
-    message = (
+def _no_architecture(context: Context, build: Build, item: JudgedGpu) -> Finding:
+    return context.report(
         f"Compute capability {item.capability} ({item.name}) is not in the compatibility"
-        f" matrix: whether {build.label} has code for it is unknown."
-    )
-    source = item.gpu.name.source if isinstance(item.gpu.name, Known) else None
-    return Finding(
-        "release-unknown",
-        UNDETERMINED,
-        ERROR,
-        message,
-        (Evidence("gpus", f"compute capability {item.capability}", source),),
+        f" matrix: whether {build.label} has code for it is unknown.",
+        _show_gpu(context, item, f"compute capability {item.capability}"),
+        verdict=UNDETERMINED,
+        finding_id="release-unknown",
+        severity=ERROR,
         cure=RenewMatrix(),
     )

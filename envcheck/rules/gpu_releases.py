@@ -6,8 +6,7 @@ What its driver runs, and what known problems keep from the GPU.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-
-from packaging.version import InvalidVersion, Version
+from typing import NamedTuple
 
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import companion_row, shares_cuda
@@ -15,7 +14,6 @@ from envcheck.matrix.documented_gpus import documented_gpus
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.model import (
     ERROR,
-    INCOMPATIBLE,
     NOTE,
     USE,
     WARNING,
@@ -26,14 +24,18 @@ from envcheck.model import (
     FrameworkRelease,
     KnownProblem,
     Toolkit,
+    Unknown,
+    at_least,
+    at_least_minor,
+    major,
     major_minor,
     numbers,
 )
 from envcheck.model.fixes import InstallRequirements
 from envcheck.model.versions import matches, name_of
 from envcheck.rules.builds import Build, is_conda_build, supports_python
-from envcheck.rules.context import Context, cite, once
-from envcheck.rules.gpus import NATIVE, build_targets, coverage
+from envcheck.rules.context import Context, UndecidedError, cite, once
+from envcheck.rules.gpus import NATIVE, build_targets, coverage, cuda_starts
 from envcheck.rules.targets import judged_builds, judged_frameworks
 
 
@@ -72,17 +74,13 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
                 and problem.absent not in context.distributions
                 and fits_machine(context, problem)
             ):
-                problem_evidence = cite(f"problems {problem.id}", problem.what, problem)
-                requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
-                yield Finding(
-                    problem.finding,
-                    INCOMPATIBLE,
-                    problem.severity,
-                    f"{name} {item.version}: {problem.what}",
-                    (
-                        context.seen("python.distributions", shown=f"{name} {item.version}"),
-                        problem_evidence,
-                    ),
+                requirements = tuple(problem.fix.split()) or (item.pin,)
+                yield context.report(
+                    f"{item.label}: {problem.what}",
+                    ("python.distributions", item.label),
+                    cite(f"problems {problem.id}", problem.what, problem),
+                    finding_id=problem.finding,
+                    severity=problem.severity,
                     cure=InstallRequirements(requirements, problem.remedy),
                 )
 
@@ -188,17 +186,12 @@ def _report_problem(
     cure = _build_cure(problem, build, extras)
     if build.installed and severity == NOTE:
         cure = None  # what works needs no mending: TensorBoard comes back where it is used
-    return Finding(
-        problem.finding,
-        INCOMPATIBLE,
-        severity,
+    return context.report(
         f"{build.label}: {problem.what}{condition}",
-        (
-            context.seen(
-                "python.frameworks" if build.installed else "python.version", shown=build.label
-            ),
-            cite(f"problems {problem.id}", problem.what, problem),
-        ),
+        ("python.frameworks" if build.installed else "python.version", build.label),
+        cite(f"problems {problem.id}", problem.what, problem),
+        finding_id=problem.finding,
+        severity=severity,
         cure=cure,
         # what only warns is about something else than the import: TensorBoard's command
         stops=USE if severity == WARNING else "",
@@ -206,14 +199,10 @@ def _report_problem(
 
 
 def _choose_severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> str:
-    if build.installed:
-        return problem.severity
     certain = not problem.condition and problem.requires_extra in (None, *extras)
-    if certain:
+    if build.installed or certain:
         return problem.severity
-    if problem.severity == ERROR:
-        return WARNING
-    return NOTE
+    return WARNING if problem.severity == ERROR else NOTE
 
 
 def _build_cure(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
@@ -294,22 +283,51 @@ def _runs_here(context: Context, row: FrameworkRelease, capability: str) -> bool
     )
 
 
+class Shortfall(NamedTuple):
+    """What a driver lacks: in words, the fact that shows it, and the driver that would do."""
+
+    needs: str
+    seen: str
+    floor: str | None
+
+
 @once
 def driver_runs(context: Context, cuda: str | None) -> bool:
-    """Return whether the driver reaches the floor of a CUDA version, or offers its major.
-
-    An unknown one always does.
-    """
-    release = context.driver.release.value
-    if cuda is None or not release:
-        offered = context.driver.cuda_driver_version.value
-        return cuda is None or offered is None or numbers(cuda)[:1] <= numbers(offered)[:1]
-    toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
-    floor = floor_of(toolkit, windows=context.os == "windows")
+    """Return whether the driver runs builds for a CUDA version; an unknown one always does."""
+    toolkit = toolkit_of(context, cuda)
     try:
-        return floor is None or Version(release) >= Version(floor)
-    except InvalidVersion:
+        return toolkit is None or find_shortfall(context, "", toolkit) is None
+    except UndecidedError:
         return True
+
+
+def find_shortfall(context: Context, label: str, toolkit: Toolkit) -> Shortfall | None:
+    """Say what the driver lacks to run builds for a toolkit; None where it runs them."""
+    floor = driver_floor(context, toolkit)
+    release, version = context.driver.release.value, context.driver.cuda_driver_version.value
+    # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
+    if release and floor and not context.host.jetson_release.value:
+        is_reached = at_least(release, floor)
+        if is_reached is None:
+            detail = f"the driver is only known as {release}; {label} needs {floor}"
+            raise UndecidedError("driver.release", Unknown("unparsable", detail))
+        # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this
+        # kernel module.
+        if is_reached or (
+            version and cuda_starts(context) and at_least_minor(version, toolkit.version)
+        ):
+            return None
+        needs = f"needs driver >= {floor}; this machine runs {release}"
+        return Shortfall(needs, "driver.release", floor)
+    if not version:
+        if context.need(context.driver.release, "driver.release") is not None:
+            context.need(context.driver.cuda_driver_version, "driver.cuda_driver_version")
+        return None  # no driver at all: another rule's finding
+    required = major(toolkit.version) if toolkit.minor_floor_linux else toolkit.version
+    if at_least_minor(version, required):
+        return None
+    needs = f"needs a driver for CUDA {required}; this one goes up to CUDA {version}"
+    return Shortfall(needs, "driver.cuda_driver_version", floor)
 
 
 def release_for_driver(context: Context, build: Build) -> str:

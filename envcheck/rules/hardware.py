@@ -14,7 +14,6 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     About,
-    Absent,
     Citation,
     Evidence,
     Finding,
@@ -39,7 +38,7 @@ from envcheck.model.fixes import (
     UseOtherProcessor,
 )
 from envcheck.rules.builds import Build, build_of, is_from_conda
-from envcheck.rules.context import Context, UndecidedError, cite, incompatible, rule
+from envcheck.rules.context import Context, UndecidedError, cite, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
 
@@ -81,28 +80,36 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
     idle = _list_idle(context) if context.goal == "cpu" else []
     if idle:
-        yield _report_idle(
-            context, idle, "work on the CPU is asked for" if gpus else "this machine has none"
+        is_asked = not all(item.installed for item in idle)
+        is_error = is_asked or len(idle) == len(judged_builds(context))  # there is nothing else
+        reason = "work on the CPU is asked for" if gpus else "this machine has none"
+        yield context.report(
+            f"{' and '.join(item.label for item in idle)}"
+            f" can compute on NVIDIA GPUs only, and {reason}.",
+            "gpus",
+            severity=ERROR if is_error else WARNING,
+            cure=UseMachineWithGpu(),
         )
         return
     if gpus is not None or context.asks_other_vendor:
         return
-    others = context.facts.other_gpus
-    unread = isinstance(others, Unknown) and others != NOT_STATED
-    evidence = (context.seen("gpus"), *((context.seen("other_gpus"),) if unread else ()))
+    others, evidence = context.facts.other_gpus, ["gpus"]
+    if isinstance(others, Unknown) and others != NOT_STATED:
+        evidence.append("other_gpus")
     if context.expect == "gpu":
-        yield incompatible(
-            f"This machine has no NVIDIA GPU, but one is expected{_describe_others(context)}.",
-            evidence,
+        names = ", ".join(map(other_gpu_name, context.other_gpus))
+        its = f": its GPU is {names}" if names else ""
+        yield context.report(
+            f"This machine has no NVIDIA GPU, but one is expected{its}.",
+            *evidence,
             cure=UseMachineWithGpu(or_cpu=True),
         )
     elif not context.other_gpus:
-        yield Finding(
-            "gpu-absent",
-            COMPATIBLE,
-            NOTE,
+        yield context.report(
             "This machine has no NVIDIA GPU; frameworks use the CPU.",
-            evidence,
+            *evidence,
+            verdict=COMPATIBLE,
+            severity=NOTE,
         )
 
 
@@ -115,36 +122,17 @@ def _list_idle(context: Context) -> list[Build]:
     return [*idle, *map(build_of, packages)]
 
 
-def _report_idle(context: Context, builds: list[Build], reason: str) -> Finding:
-    """Report builds that need a GPU: an error if one was requested, or if there is nothing else."""
-    is_asked = not all(item.installed for item in builds)
-    is_error = is_asked or len(builds) == len(judged_builds(context))
-    return incompatible(
-        f"{' and '.join(item.label for item in builds)}"
-        f" can compute on NVIDIA GPUs only, and {reason}.",
-        (context.seen("gpus"),),
-        severity=ERROR if is_error else WARNING,
-        cure=UseMachineWithGpu(),
-    )
-
-
-def _describe_others(context: Context) -> str:
-    if context.other_gpus:
-        return f": its GPU is {', '.join(map(other_gpu_name, context.other_gpus))}"
-    return ""
-
-
 @rule("gpu-not-nvidia", goal="any")
 def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
     """Name the GPUs of other vendors; whether work on them succeeds is not judged, and said so."""
-    if not isinstance(context.facts.gpus, Absent):
+    if not context.lacks_gpu:
         return
     builds = [item for item in judged_builds(context) if item.accelerator]
     if context.asks_other_vendor and not builds and judged_builds(context):
-        yield incompatible(
+        yield context.report(
             f"{judged_builds(context)[0].label} is a CPU-only build: it does not use this machine's"
             f" {other_gpu_name(context.other_gpus[0])}.",
-            _other_evidence(context),
+            *_other_evidence(context),
             cure=FollowRow("cpu-build"),
             about=About(judged_builds(context)[0].framework),
         )
@@ -152,12 +140,11 @@ def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
         yield _not_judged(context, builds[0] if builds else None)
     elif context.other_gpus:
         names = ", ".join(map(other_gpu_name, context.other_gpus))
-        yield Finding(
-            "gpu-not-nvidia",
-            COMPATIBLE,
-            NOTE,
+        yield context.report(
             f"The GPU of this machine is {names}. envcheck judges NVIDIA GPUs and CPUs only.",
-            _other_evidence(context),
+            *_other_evidence(context),
+            verdict=COMPATIBLE,
+            severity=NOTE,
         )
 
 
@@ -177,13 +164,11 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
         where = f"on {other_gpu_name(gpus[0])}"
     else:
         where = f"on a GPU by {owner}: none was found here"
-    return Finding(
-        "gpu-not-nvidia",
-        UNDETERMINED,
-        ERROR,
+    return context.report(
         f"{built}Only NVIDIA GPUs and CPUs are judged, so envcheck cannot tell whether GPU work"
         f" succeeds {where}.",
-        _other_evidence(context),
+        *_other_evidence(context),
+        verdict=UNDETERMINED,
         cure=FollowRow(vendor),
         about=About(build.framework if build else ""),
     )
@@ -210,11 +195,8 @@ def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterat
     fault = None if failed else _driver_fault(context)
     if fault is not None:
         evidence, subject = fault
-        yield incompatible(
-            f"A GPU fails: {subject}.",
-            (evidence,),
-            severity=severity,
-            cure=ServiceGpu("power-cycle"),
+        yield context.report(
+            f"A GPU fails: {subject}.", evidence, severity=severity, cure=ServiceGpu("power-cycle")
         )
 
 
@@ -241,10 +223,12 @@ class HealthSign:
     def report(self, context: Context, gpu: Gpu, severity: str) -> Finding:
         """Return the finding, whose evidence is the first of the facts."""
         name = next(iter(self.where))
-        seen = context.seen(f"gpus.{name}", getattr(gpu, name), _read(gpu, name))
-        cure = ServiceGpu(self.action, _index(gpu))
-        message = f"{_describe_gpu(gpu)} {self.words}."
-        return incompatible(message, (seen,), severity=severity, cure=cure)
+        return context.report(
+            f"{_describe_gpu(gpu)} {self.words}.",
+            context.seen(f"gpus.{name}", getattr(gpu, name), _read(gpu, name)),
+            severity=severity,
+            cure=ServiceGpu(self.action, _index(gpu)),
+        )
 
 
 @dataclass
@@ -312,9 +296,9 @@ def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
             xids = [fault.split(" ", 2)[1:] for fault in serious if fault.startswith("Xid ")]
             recovery = "".join(text for code, *rest in xids for text in rest if code == "154")
             cure = FollowXid(tuple(item[0] for item in xids), pci, recovery)
-            yield incompatible(
+            yield context.report(
                 f"The driver logged {', '.join(serious)} for the GPU at {pci} since the start.",
-                (context.seen("driver.logged_faults", shown=f"{pci}: {', '.join(serious)}"),),
+                ("driver.logged_faults", f"{pci}: {', '.join(serious)}"),
                 cure=cure if xids else ServiceGpu("reboot"),
             )
 
@@ -372,7 +356,7 @@ def _is_as_stated(context: Context, gpu: Gpu, name: str, stated: int | str) -> b
 def _differs(context: Context, key: str, words: str, seen: Evidence, cure: Fix) -> Finding:
     shown = f"{key} = {dict(context.demands.gpus)[key]}"
     cited = Evidence("tool.envcheck", shown, Source("file", context.demands.location, shown))
-    return incompatible(words, (cited, seen), cure=cure)
+    return context.report(words, cited, seen, cure=cure)
 
 
 @rule("cpu-missing-avx", goal="any")
@@ -394,15 +378,11 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
             )
         missing = [flag for flag in features if flag not in flags]
         if missing:
-            yield incompatible(
+            yield context.report(
                 f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which"
                 " this CPU lacks: importing it fails with 'Illegal instruction'.",
-                (
-                    context.seen(
-                        "host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"
-                    ),
-                    cite(f"matrix {build.label}", f"needs {', '.join(features)}", build),
-                ),
+                ("host.cpu_flags", f"no {', '.join(missing)} among {len(flags)} flags"),
+                cite(f"matrix {build.label}", f"needs {', '.join(features)}", build),
                 cure=UseOtherProcessor(build.framework, tuple(missing)),
             )
 
@@ -420,12 +400,11 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
     closed = [gpu for gpu in context.gpus if _is_closed(gpu)]
     for gpu in busy:
         used, total = _read_bytes(gpu)
-        message = (
+        yield context.report(
             f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are"
-            f" in use by {_name_holders(gpu)}."
-        )
-        yield incompatible(
-            message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), cure=_free_memory(gpu)
+            f" in use by {_name_holders(gpu)}.",
+            _gpu_evidence(context, gpu, "memory_used_bytes"),
+            cure=_free_memory(gpu),
         )
     for gpu in closed:
         mode = gpu.compute_mode.value or ""
@@ -437,9 +416,9 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         severity = WARNING
         if len(closed) == len(context.gpus) and prohibited:
             severity = ERROR
-        yield incompatible(
+        yield context.report(
             f"{_describe_gpu(gpu)} {cause}.",
-            (_gpu_evidence(context, gpu, "compute_mode"),),
+            _gpu_evidence(context, gpu, "compute_mode"),
             severity=severity,
             cure=SetDefaultComputeMode(_index(gpu)),
         )
@@ -514,28 +493,25 @@ def mig_config(context: Context) -> Iterator[Finding]:
         yield _without_instance(context, empty[0], only=len(empty) == len(numbered_gpus(context)))
     instances = [device for devices in found for device in devices]
     if len(instances) > 1 and "CUDA_VISIBLE_DEVICES" not in context.environment:
-        message = (
+        yield context.report(
             f"There are {len(instances)} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA"
-            " program uses one instance only; programs that expect more GPUs fail."
-        )
-        evidence = (
+            " program uses one instance only; programs that expect more GPUs fail.",
             _gpu_evidence(context, split[0], "mig_enabled"),
             _gpu_evidence(context, split[0], "mig_devices"),
+            cure=AssignMigInstance(instances[0].uuid),
         )
-        yield incompatible(message, evidence, cure=AssignMigInstance(instances[0].uuid))
 
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
-    message = (
+    severity = ERROR if only else WARNING
+    return context.report(
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees"
-        " no device on it."
-    )
-    evidence = (
+        " no device on it.",
         _gpu_evidence(context, gpu, "mig_enabled"),
         _gpu_evidence(context, gpu, "mig_devices"),
+        severity=severity,
+        cure=CreateMigInstance(_index(gpu)),
     )
-    severity = ERROR if only else WARNING
-    return incompatible(message, evidence, severity=severity, cure=CreateMigInstance(_index(gpu)))
 
 
 @rule("os-limit", severity=WARNING)
@@ -545,9 +521,10 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
     if len(context.gpus) < 2 or not container or not judged_builds(context):
         return
     if shm is not None and shm < _SMALL_SHM:
-        message = (
+        yield context.report(
             f"The shared memory of this container (/dev/shm) holds {shm >> 20} MiB: NCCL"
             f" between {len(context.gpus)} GPUs and data loaders"
-            " share memory there and fail when it is full."
+            " share memory there and fail when it is full.",
+            "host.shm_bytes",
+            cure=EnlargeSharedMemory(),
         )
-        yield incompatible(message, (context.seen("host.shm_bytes"),), cure=EnlargeSharedMemory())

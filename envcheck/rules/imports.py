@@ -129,21 +129,26 @@ def _list_deaths(
 def _describe_death(context: Context, test: ImportTest) -> Finding:
     about = About(framework_of(test.distribution), test.distribution)
     fails = "imports, but does not compute" if test.stage == USE else "does not import"
-    message = f"{label_of(test)} {fails}: {last_words(test)}"
-    cure, severity = _cure(context, test), _severity(context, test)
-    evidence = (_evidence(test),)
-    death = Finding(DEATH, INCOMPATIBLE, severity, message, evidence, cure=cure, about=about)
-    return replace(death, stops=test.stage)
+    return context.report(
+        f"{label_of(test)} {fails}: {last_words(test)}",
+        _evidence(test),
+        finding_id=DEATH,
+        severity=_severity(context, test),
+        cure=_cure(context, test),
+        about=about,
+        stops=test.stage,
+    )
 
 
 def _describe_altered(context: Context, test: ImportTest, owner: Distribution) -> Finding:
     """Report that an import died in, or for, a file that is not the one that was installed."""
     file = posixpath.relpath(test.altered[0], owner.location)
-    message = f"{owner.label} is damaged: {file} is not the file that was installed."
-    cure = ReinstallFiles((owner.pin,))
-    about = About(distribution=owner.name)
-    found = Finding(
-        DAMAGED, INCOMPATIBLE, _severity(context, test), message, cure=cure, about=about
+    found = context.report(
+        f"{owner.label} is damaged: {file} is not the file that was installed.",
+        finding_id=DAMAGED,
+        severity=_severity(context, test),
+        cure=ReinstallFiles((owner.pin,)),
+        about=About(distribution=owner.name),
     )
     return _confirmed(context, found, (test,))
 
@@ -201,14 +206,14 @@ def _describe_front(context: Context, test: ImportTest) -> Finding | None:
             faults = context.python.interpreter_faults.value or ()
             files = {each.name: each.path for each in faults if each.kind == "front"}
             file = files.get(folder) or files.get("", "")
-            message = (
+            found = context.report(
                 f"{label_of(test)} does not import with what it finds in {folder}, which"
-                f" {file or 'code that runs when Python starts'} puts before its own packages."
+                f" {file or 'code that runs when Python starts'} puts before its own packages.",
+                finding_id="env-mixed",
+                severity=_severity(context, test),
+                cure=LeaveOutFolders((folder,), file) if file else None,
+                about=About(framework_of(test.distribution), test.distribution),
             )
-            cure = LeaveOutFolders((folder,), file) if file else None
-            about = About(framework_of(test.distribution), test.distribution)
-            severity = _severity(context, test)
-            found = Finding("env-mixed", INCOMPATIBLE, severity, message, cure=cure, about=about)
             return _confirmed(context, found, (test,))
     return None
 

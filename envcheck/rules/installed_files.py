@@ -33,11 +33,12 @@ from envcheck.model import (
     Fact,
     FileFault,
     Finding,
+    Fix,
     InstallLeftover,
     dataclass,
     numbers,
-    replace,
 )
+from envcheck.model.answers import NOBODY
 from envcheck.model.fixes import (
     InstallOverRemains,
     ReinstallFiles,
@@ -46,7 +47,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.text import read_tracebacks, shorten
 from envcheck.model.versions import public_version
-from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.context import Context, once, rule
 from envcheck.rules.requirements import tried_release
 
 T = TypeVar("T")
@@ -167,57 +168,52 @@ def install_interrupted(context: Context) -> Iterator[Finding]:
     """Find an installation that did not come to its end, of envcheck or of pip."""
     leftovers: Fact[tuple[InstallLeftover, ...]] = context.python.install_leftovers
     found = _read(context, leftovers, "python.install_leftovers")
-    folder = context.python.prefix.value
     for item in found:
-        evidence = (Evidence("python.install_leftovers", item.path),)
         label = f"{item.distribution} {item.release}".strip()
+        finding_id = severity = stops = ""
         if item.kind == "marker":
             lost = "" if item.command else ", and its journal is gone"
             message = (
                 f"An installation into this environment has not come to its end: {item.path} is"
                 f" still there{lost}."
             )
-            settle = SettleInstallation(folder or "", lacks_journal=not item.command)
-            yield incompatible(message, evidence, cure=settle)
+            folder = context.python.prefix.value or ""
+            cure: Fix = SettleInstallation(folder, lacks_journal=not item.command)
         elif item.kind == "start-code":
+            finding_id, stops = DEATH, IMPORT
             message = f"Python ends as soon as it starts: {item.path} says {item.command}."
-            ended = incompatible(message, evidence, finding_id=DEATH, cure=RenameShadow(item.path))
-            yield replace(ended, stops=IMPORT)
+            cure = RenameShadow(item.path)
         elif item.kind in {"renamed", "compared"} and item.distribution:
-            is_whole = item.kind == "compared" and not _lacks_needed(context, item.distribution)
-            if is_whole:
-                left = "what its import needs is there, without metadata"
-            else:
-                left = f"only {item.path} is left of it"
+            left = f"only {item.path} is left of it"
+            if item.kind == "compared" and not _lacks_needed(context, item.distribution):
+                left, severity = "what its import needs is there, without metadata", WARNING
             message = f"pip was interrupted while it replaced {label}: {left}."
-            severity = WARNING if is_whole else ""
-            yield incompatible(
-                message, evidence, severity=severity, cure=_reinstall((item,), context)
-            )
+            cure = _reinstall((item,), context)
         elif item.kind == "unowned":
             message = (
                 f"{item.path} belongs to no installed distribution: an installation of {label} was"
                 " interrupted."
             )
-            pin = item.distribution
-            if item.release:
-                pin = f"{item.distribution}=={item.release}"
-            found_here = incompatible(
-                message,
-                evidence,
-                cure=InstallOverRemains(pin),
-                about=About(distribution=item.distribution),
-            )
-            # unless the import passes: only the metadata is lost then
-            yield replace(found_here, stops=IMPORT)
+            cure = InstallOverRemains(label.replace(" ", "=="))
+            stops = IMPORT  # unless the import passes: only the metadata is lost then
         elif item.kind in {"no-record", "no-metadata"} and _list_imports(
             context, item.distribution
         ):
             lost = item.kind.partition("-")[2].upper()
             last = ", which pip writes last" if lost == "RECORD" else ""
             message = f"{label} has no {lost}{last}: its installation may have been interrupted."
-            cure = _reinstall((item,), context, without_record=True)
-            yield incompatible(message, evidence, severity=WARNING, cure=cure)
+            severity, cure = WARNING, _reinstall((item,), context, without_record=True)
+        else:
+            continue
+        yield context.report(
+            message,
+            Evidence("python.install_leftovers", item.path),
+            finding_id=finding_id,
+            severity=severity,
+            cure=cure,
+            about=About(distribution=item.distribution) if item.kind == "unowned" else NOBODY,
+            stops=stops,
+        )
 
 
 def _lacks_needed(context: Context, distribution: str) -> bool:
@@ -240,15 +236,23 @@ def install_damaged(context: Context) -> Iterator[Finding]:
     An error where the import needs one.
     """
     faults = _read(context, context.python.file_faults, "python.file_faults")
-    yield from _list_edited(faults)
+    edited = [item for item in faults if item.kind == _EDITED]  # which may be meant
+    if edited:
+        files = shorten([item.path for item in edited], _SHOWN)
+        owners = " and ".join(sorted({_label(item) for item in edited}))
+        yield context.report(
+            f"Not as installed, but readable: {files} of {owners}.",
+            *map(_show_fault, edited[:_SHOWN]),
+            verdict=COMPATIBLE,
+            severity=NOTE,
+        )
     damaged = [item for item in faults if item.kind not in (_EDITED, NUMPY_1)]
     found = [item for item in damaged if not _TEST.search(item.path) or find_import(context, item)]
     needed = [item for item in found if find_import(context, item)]
     if not found:
         return
     shown = (needed or found)[:_SHOWN]
-    owners = tuple(dict.fromkeys((item.distribution, item.release) for item in (*needed, *found)))
-    labels = [f"{name} {release}" for name, release in owners]
+    labels = [*dict.fromkeys(map(_label, (*needed, *found)))]
     names = shorten(labels, 2, " and ")
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
@@ -261,29 +265,20 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         why = "what imports it goes on without it"
     if needing:
         why = f"`import {needing[0].replace('-', '_')}` needs it"
-    yield incompatible(
+    yield context.report(
         f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
-        _show(shown),
+        *map(_show_fault, shown),
         severity=ERROR if needed else WARNING,
         cure=_reinstall([*needed, *found], context),
     )
 
 
-def _list_edited(faults: Sequence[FileFault]) -> Iterator[Finding]:
-    """Note the files that hold another text than was installed, which may be meant."""
-    edited = [item for item in faults if item.kind == _EDITED]
-    if edited:
-        files = shorten([item.path for item in edited], _SHOWN)
-        owners = " and ".join(sorted({f"{item.distribution} {item.release}" for item in edited}))
-        message = f"Not as installed, but readable: {files} of {owners}."
-        yield Finding(DAMAGED, COMPATIBLE, NOTE, message, _show(edited[:_SHOWN]))
+def _label(item: FileFault) -> str:
+    return f"{item.distribution} {item.release}"
 
 
-def _show(faults: Sequence[FileFault]) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
-        for item in faults
-    )
+def _show_fault(item: FileFault) -> Evidence:
+    return Evidence("python.file_faults", f"{item.location}/{item.path}: {item.kind}")
 
 
 def _reinstall(

@@ -53,10 +53,10 @@ from envcheck.model.fixes import (
 from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, name_of, within
 from envcheck.rules.builds import Build, installed_builds, label_cuda
-from envcheck.rules.context import Context, cite, incompatible, once, rule
+from envcheck.rules.context import Context, cite, once, rule
 from envcheck.rules.gpu_releases import constraints_on
 from envcheck.rules.installed_files import find_import
-from envcheck.rules.requirements import marker_holds, requirements_of
+from envcheck.rules.requirements import marker_holds, needs_of
 from envcheck.rules.targets import judged_builds, package_builds
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
@@ -184,8 +184,8 @@ def _report(
         distribution=fault.distribution,
         names=(fault.distribution,) if finding_id == OTHER_BUILD else (),
     )
-    found = incompatible(
-        message, _evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about
+    found = context.report(
+        message, *_evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about
     )
     return replace(found, stops="gpu" if fault.needs_gpu else IMPORT)
 
@@ -207,14 +207,13 @@ def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
         cure: Fix = RebuildExtension(fault.distribution)
         if _names_release(context, fault):
             cure = _match_framework(context, fault)
-        about = About(names=(fault.distribution,))
-        yield incompatible(
+        yield context.report(
             message,
-            _evidence(fault),
+            *_evidence(fault),
             finding_id=OTHER_BUILD,
             severity=WARNING,
             cure=cure,
-            about=about,
+            about=About(names=(fault.distribution,)),
         )
 
 
@@ -377,12 +376,14 @@ def _absent_requirements(context: Context, name: str) -> tuple[str, ...]:
     NVIDIA's wheels are judged apart.
     """
     owner = context.distributions.get(name)
-    needs = requirements_of(context, owner) if owner and owner.installer != "conda" else ()
-    others = (item for item in needs if not item[2] and not item[0].startswith("nvidia-"))
-    absent = [item for item in others if item[0] not in context.distributions]
+    absent = [
+        need
+        for need in (needs_of(context, owner) if owner else ())
+        if need.found is None and need.is_broken and not (need.by_extra or need.is_cuda_wheel)
+    ]
     # what is compiled brings libraries
-    absent.sort(key=lambda item: not companion_row(item[0]).distributions)
-    return tuple(each + specifier.replace(" ", "") for each, specifier, _ in absent)
+    absent.sort(key=lambda need: not companion_row(need.name).distributions)
+    return tuple(need.requirement for need in absent)
 
 
 def _lacking(context: Context, fault: LinkFault) -> Finding:
@@ -556,16 +557,17 @@ def package_for_another_cuda(context: Context) -> Iterator[Finding]:
     for build in package_builds(context):
         own = build.cuda.value or cuda
         if major(own) != major(cuda) and companion_row(build.distribution).frameworks:
-            message = (
-                f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}:"
-                " it does not load."
-            )
             evidence = cite(build.label, f"CUDA {own}", build)
-            cure = MatchInstalledFramework(
-                build.distribution, torch.distribution, torch.full_version
+            yield context.report(
+                f"{build.label} was built for CUDA {major(own)}, and {torch.label} for CUDA {cuda}:"
+                " it does not load.",
+                evidence,
+                *built_for_cuda(torch),
+                cure=MatchInstalledFramework(
+                    build.distribution, torch.distribution, torch.full_version
+                ),
+                about=About(distribution=build.distribution, names=(build.distribution,)),
             )
-            about = About(distribution=build.distribution, names=(build.distribution,))
-            yield incompatible(message, (evidence, *built_for_cuda(torch)), cure=cure, about=about)
 
 
 @rule(OTHER_BUILD, severity=WARNING)
@@ -621,13 +623,14 @@ def _extends(torch: Build, item: Distribution, label: str) -> bool:
 
 
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
-    message = (
-        f"{item.label} {reason}, but {torch.label} is installed: its compiled code does not fit."
-    )
     evidence_seen = context.seen("python.distributions", shown=item.label)
-    cure = ReplaceLabelledBuild(item.name, torch.label)
-    about = About(names=(item.name,))
-    return incompatible(message, (evidence_seen, *built_for_cuda(torch)), cure=cure, about=about)
+    return context.report(
+        f"{item.label} {reason}, but {torch.label} is installed: its compiled code does not fit.",
+        evidence_seen,
+        *built_for_cuda(torch),
+        cure=ReplaceLabelledBuild(item.name, torch.label),
+        about=About(names=(item.name,)),
+    )
 
 
 def _describe_other_python(context: Context, extension: Extension) -> str:
@@ -673,11 +676,11 @@ def _compare_cuda(context: Context, torch: Build, needed: tuple[str, ...]) -> st
 
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
     name = extension.distribution or extension.path.rsplit("/", 1)[-1]
-    message = f"{name} {reason}. Loading it fails; the framework itself works."
     file_evidence = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
-    return incompatible(
-        message,
-        (file_evidence, *(built_for_cuda(torch) if torch else ())),
+    return context.report(
+        f"{name} {reason}. Loading it fails; the framework itself works.",
+        file_evidence,
+        *(built_for_cuda(torch) if torch else ()),
         cure=RebuildExtension(extension.distribution),
         about=About(names=(extension.distribution,)),
     )

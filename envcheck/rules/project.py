@@ -12,7 +12,6 @@ from packaging.version import Version
 
 from envcheck.model import (
     COMPATIBLE,
-    ERROR,
     NOTE,
     UNDETERMINED,
     Advise,
@@ -28,7 +27,7 @@ from envcheck.model import (
 from envcheck.model.fixes import HideGpu, InstallDriver, InstallRequirements
 from envcheck.model.versions import Requirement, name_of, read_requirement, within
 from envcheck.rules.builds import Build, installed_builds
-from envcheck.rules.context import Context, UndecidedError, incompatible, once, rule
+from envcheck.rules.context import Context, UndecidedError, once, rule
 from envcheck.rules.gpus import gpu_name, judged_gpus
 from envcheck.rules.requirements import marker_holds
 
@@ -62,28 +61,29 @@ def required_releases(context: Context) -> Iterator[Finding]:
     if not context.demands.requires:
         return
     texts = list_required(context)
-    for text in texts if not context.judges_environment else ():
-        yield _nothing_to_judge(context, text)
     if not context.judges_environment:
+        for text in texts:
+            yield context.report(
+                f"The project requires {text}, and there is no Python environment to judge: none"
+                " is active or belongs to this folder. Activate the project's environment, or name"
+                " it with --env.",
+                "python.executable",
+                verdict=UNDETERMINED,
+                finding_id="probe-failed",
+            )
         return
     if texts or not context.names_releases:
         context.need(context.python.frameworks, "python.frameworks")
     if not texts and not installed_builds(context):
-        message = "No project requirement applies to this system, and no framework is installed."
-        yield Finding("", COMPATIBLE, NOTE, message, (context.seen("python.frameworks"),))
+        yield context.report(
+            "No project requirement applies to this system, and no framework is installed.",
+            "python.frameworks",
+            verdict=COMPATIBLE,
+            severity=NOTE,
+        )
     for text in texts:
         if not is_installed(context, text):
             yield _not_installed(context, text)
-
-
-def _nothing_to_judge(context: Context, text: str) -> Finding:
-    message = (
-        f"The project requires {text}, and there is no Python environment to judge: none is active"
-        " or belongs to this folder. Activate the project's environment, or name it with --env."
-    )
-    return Finding(
-        "probe-failed", UNDETERMINED, ERROR, message, (context.seen("python.executable"),)
-    )
 
 
 def _not_installed(context: Context, text: str) -> Finding:
@@ -92,14 +92,16 @@ def _not_installed(context: Context, text: str) -> Finding:
     has = "it is not"
     if installed:
         has = f"{' and '.join(build.label for build in installed)} is"
-    message = f"The project requires {text}; {has} installed in the inspected environment."
     seen_builds = context.seen(
         "python.frameworks", shown=", ".join(build.label for build in installed) or "none of it"
     )
-    evidence = (_cite_demand(context, f"requires = {text}"), seen_builds)
     name = "dependency-conflict" if installed else ""
-    return incompatible(
-        message, evidence, finding_id=name, cure=_choose_installation(context, text)
+    return context.report(
+        f"The project requires {text}; {has} installed in the inspected environment.",
+        _cite_demand(context, f"requires = {text}"),
+        seen_builds,
+        finding_id=name,
+        cure=_choose_installation(context, text),
     )
 
 
@@ -144,9 +146,12 @@ def required_driver(context: Context) -> Iterator[Finding]:
             "driver.release", Unknown("unparsable", f"the driver is only known as {release}")
         )
     if not is_reached:
-        message = f"The project requires driver >= {floor}; this machine runs {release}."
-        evidence = (_cite_demand(context, f"min-driver = {floor}"), context.seen("driver.release"))
-        yield incompatible(message, evidence, cure=InstallDriver(floor))
+        yield context.report(
+            f"The project requires driver >= {floor}; this machine runs {release}.",
+            _cite_demand(context, f"min-driver = {floor}"),
+            "driver.release",
+            cure=InstallDriver(floor),
+        )
 
 
 @rule("gpu-arch-too-old")
@@ -155,13 +160,14 @@ def required_capability(context: Context) -> Iterator[Finding]:
     floor = context.demands.min_compute_capability
     for gpu, capability, _ in judged_gpus(context) if floor else ():
         if Version(capability) < Version(floor):
-            message = (
-                f"The project requires compute capability {floor} or higher;"
-                f" {gpu_name(gpu)} has {capability}."
-            )
             seen = context.seen("gpus", gpu.compute_capability)
-            evidence = (_cite_demand(context, f"min-compute-capability = {floor}"), seen)
-            yield incompatible(message, evidence, cure=HideGpu())
+            yield context.report(
+                f"The project requires compute capability {floor} or higher;"
+                f" {gpu_name(gpu)} has {capability}.",
+                _cite_demand(context, f"min-compute-capability = {floor}"),
+                seen,
+                cure=HideGpu(),
+            )
 
 
 _GIB = 1 << 30
@@ -178,15 +184,13 @@ def required_memory(context: Context) -> Iterator[Finding]:
     if max(free) < floor:
         best = gpus[free.index(max(free))]
         total = context.need(best.memory_bytes, "gpus") or 0
-        message = (
+        yield context.report(
             f"{floor / _GIB:.1f} GiB of GPU memory are required; {gpu_name(best)} has"
-            f" {max(free) / _GIB:.1f} of {total / _GIB:.1f} GiB free."
-        )
-        evidence = (
+            f" {max(free) / _GIB:.1f} of {total / _GIB:.1f} GiB free.",
             _cite_demand(context, f"memory = {floor / _GIB:.1f} GiB"),
             context.seen("gpus", best.memory_bytes),
+            cure=FollowRow(),
         )
-        yield incompatible(message, evidence, cure=FollowRow())
 
 
 def _free_memory(context: Context, gpu: Gpu) -> int:

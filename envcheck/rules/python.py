@@ -11,7 +11,6 @@ from envcheck.frameworks import companions, framework_of, identities, imported_m
 from envcheck.model import (
     ERROR,
     IMPORT,
-    INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
     WARNING,
@@ -23,7 +22,6 @@ from envcheck.model import (
     FollowRow,
     InterpreterFault,
     Unknown,
-    replace,
 )
 from envcheck.model.fixes import (
     InstallPython,
@@ -35,7 +33,7 @@ from envcheck.model.fixes import (
 from envcheck.model.releases import FrameworkRelease
 from envcheck.model.versions import name_needs
 from envcheck.rules.builds import Build, is_conda_build
-from envcheck.rules.context import Context, cite, incompatible, rule
+from envcheck.rules.context import Context, cite, rule
 from envcheck.rules.installed_files import DEATH
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
 from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
@@ -52,15 +50,11 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
     ):
         return
     names = ", ".join(item.name for item in identities() if not item.wheels.has_32bit)
-    wheel = next(
-        iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None
-    )
-    evidence = [context.seen("python.bits")]
-    if wheel:
-        evidence.append(cite("framework releases", "64-bit wheels only", wheel))
-    yield incompatible(
+    wheels = context.matrix.releases(context.matrix.frameworks()[0], context.platform)[:1]
+    yield context.report(
         f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
-        tuple(evidence),
+        "python.bits",
+        *(cite("framework releases", "64-bit wheels only", wheel) for wheel in wheels),
         cure=InstallPython(),
     )
 
@@ -75,11 +69,12 @@ def python_wrong_arch(
     """
     if python is None or machine is None or _same_machine(python, machine):
         return
-    yield incompatible(
+    yield context.report(
         f"This Python is built for {python}, the machine is {machine}: pip installs {python}"
         " wheels, which run emulated, without the GPU"
         " and without some CPU instructions they need.",
-        (context.seen("python.architecture"), context.seen("host.architecture")),
+        "python.architecture",
+        "host.architecture",
         cure=InstallPython(machine),
     )
 
@@ -104,20 +99,20 @@ def interpreter_faults(context: Context) -> Iterator[Finding]:
     for fault in faults:
         if fault.kind == "other-library":
             minor = fault.name.rpartition("python")[2]
-            yield incompatible(
+            yield context.report(
                 f"The packages of this environment lie in {fault.name}; its Python is {version},"
                 " which does not look there.",
-                (Evidence("python.interpreter_faults", fault.name), context.seen("python.version")),
+                Evidence("python.interpreter_faults", fault.name),
+                "python.version",
                 cure=RestorePython(prefix, minor),
             )
         elif fault.kind == "front" and not fault.name and not context.python.imports.value:
-            yield Finding(
-                "env-mixed",
-                UNDETERMINED,
-                NOTE,
+            yield context.report(
                 f"{fault.path} computes a folder in which Python looks first: what lies there was"
                 " not read.",
-                (Evidence("python.interpreter_faults", fault.path),),
+                Evidence("python.interpreter_faults", fault.path),
+                verdict=UNDETERMINED,
+                severity=NOTE,
             )
     for name, needed in _list_imported(context).items():
         lost = find_lost_modules(context, needed)
@@ -167,14 +162,14 @@ def describe_lost_modules(context: Context, name: str, faults: list[InterpreterF
     replaced = next((fault for fault in faults if fault.kind == "replaced"), None)
     own = tuple(item for item in context.distributions if framework_of(item) == name)
     about = About(framework_of(name) or name, names=own)
+    imported = f"`import {name.replace('-', '_')}` needs it."
     if replaced:
-        return Finding(
-            DEATH,
-            INCOMPATIBLE,
-            ERROR,
+        return context.report(
             f"{replaced.path}, which runs when Python starts, replaces the module {replaced.name}:"
-            f" `import {name.replace('-', '_')}` needs it.",
-            (Evidence("python.interpreter_faults", f"{replaced.path}: {replaced.name}"),),
+            f" {imported}",
+            Evidence("python.interpreter_faults", f"{replaced.path}: {replaced.name}"),
+            finding_id=DEATH,
+            severity=ERROR,
             cure=LeaveOutFolders((), replaced.path),
             about=about,
             stops=IMPORT,
@@ -182,15 +177,15 @@ def describe_lost_modules(context: Context, name: str, faults: list[InterpreterF
     modules = tuple(fault.name for fault in faults)
     files = [f"{fault.path} needs {fault.library}" for fault in faults if fault.path]
     why = f" ({files[0]}, which is not found)" if files else ""
-    found = incompatible(
-        f"This Python has no {' and no '.join(modules)}{why}: `import {name.replace('-', '_')}`"
-        " needs it.",
-        (Evidence("python.interpreter_faults", ", ".join(modules)), context.seen("python.version")),
+    return context.report(
+        f"This Python has no {' and no '.join(modules)}{why}: {imported}",
+        Evidence("python.interpreter_faults", ", ".join(modules)),
+        "python.version",
         finding_id=DEATH,
         cure=InstallPython(lacks=modules),
         about=about,
+        stops=IMPORT,
     )
-    return replace(found, stops=IMPORT)
 
 
 @rule("env-mixed", goal="any", installs=True)
@@ -199,10 +194,10 @@ def pip_refuses(context: Context) -> Iterator[Finding]:
     if context.command and context.python.externally_managed.value:
         from envcheck.model.quoting import quote  # of a file's commands alone
 
-        yield incompatible(
+        yield context.report(
             f"`{quote(context.command)}` fails: this Python is externally managed (PEP 668), so pip"
             " installs into virtual environments only.",
-            (context.seen("python.externally_managed"),),
+            "python.externally_managed",
             cure=Advise(
                 "Install python3-venv, and add `RUN python3 -m venv /opt/venv` and "
                 "`ENV PATH=/opt/venv/bin:$PATH` before it. In an image for this program alone, "
@@ -223,14 +218,12 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         pip = context.need(context.python.pip_version, "python.pip_version")
         if pip is None or not _is_older(pip, need.pip):
             continue
-        yield incompatible(
+        yield context.report(
             f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports"
             f" from {need.pip} on; this environment has pip {pip}.",
-            (
-                context.seen("python.pip_version"),
-                cite(build.label, need.tag, build),
-                Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
-            ),
+            "python.pip_version",
+            cite(build.label, need.tag, build),
+            Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
             cure=UpdatePip(build.pin),
         )
 
@@ -263,12 +256,10 @@ def _has_glibc(context: Context) -> bool:
 def _glibc_finding(
     context: Context, label: str, floor: str, row: FrameworkRelease | Build
 ) -> Finding:
-    return incompatible(
+    return context.report(
         f"{label} needs glibc {floor} or newer; this system has {_libc_text(context)}.",
-        (
-            context.seen("host.libc_version"),
-            cite(label, f"needs glibc >= {floor}", row),
-        ),
+        "host.libc_version",
+        cite(label, f"needs glibc >= {floor}", row),
         cure=UseNewerGlibc(floor),
     )
 
@@ -291,14 +282,12 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
         need = _glibcxx_need(context, build)
         if not need or not _is_older(glibcxx.value, need):
             continue
-        yield incompatible(
+        yield context.report(
             f"This Python loads {path}, which provides GLIBCXX up to {glibcxx.value}; wheels"
             f" tagged like those of {build.label} may need GLIBCXX_{need}.",
-            (
-                context.seen("python.libstdcxx_path"),
-                context.seen("python.libstdcxx_glibcxx"),
-                cite(build.label, f"tag admits GLIBCXX_{need}", build),
-            ),
+            "python.libstdcxx_path",
+            "python.libstdcxx_glibcxx",
+            cite(build.label, f"tag admits GLIBCXX_{need}", build),
             cure=FollowRow("update"),
         )
 
@@ -325,12 +314,12 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
     wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
     if context.os != "windows" or not wheels or not isinstance(context.host.msvc_runtime, Absent):
         return
-    message = (
+    yield context.report(
         f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed:"
-        " importing it fails with 'DLL load failed'."
+        " importing it fails with 'DLL load failed'.",
+        "host.msvc_runtime",
+        cure=FollowRow(),
     )
-    evidence = (context.seen("host.msvc_runtime"),)
-    yield incompatible(message, evidence, cure=FollowRow())
 
 
 def _brings_runtime(context: Context, build: Build) -> bool:

@@ -38,9 +38,9 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import RULES, Context, Target, UndecidedError, once
 from envcheck.rules.described_machine import LINUX, Description, planned_facts
-from envcheck.rules.driver import is_below_floor, is_ptx_too_new
+from envcheck.rules.driver import is_ptx_too_new
 from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
-from envcheck.rules.gpu_releases import fits_machine
+from envcheck.rules.gpu_releases import driver_runs, fits_machine
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.requirements import extra_rows, has_extras
 
@@ -170,7 +170,7 @@ def is_refused_for_gpu(context: Context, row: FrameworkRelease) -> bool:
     """
     if context.goal != "gpu":
         return False
-    if row.cuda and is_below_floor(context, row.cuda):
+    if not driver_runs(context, row.cuda):
         return True
     build = build_of(row)
     try:

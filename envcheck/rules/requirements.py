@@ -56,27 +56,74 @@ def _describe_python(context: Context) -> dict[str, str]:
     }
 
 
+@dataclass
+class Need:
+    """One requirement of an installed distribution, with what is installed of it."""
+
+    owner: Distribution
+    name: str
+    specifier: str
+    found: Distribution | None
+    by_extra: bool = False  # it is an extra's, which nobody may have asked for
+
+    @property
+    def requirement(self) -> str:
+        """Write what is required as it is typed: numpy<2."""
+        return self.name + self.specifier.replace(" ", "")
+
+    @property
+    def version(self) -> str:
+        """Return the version that is installed; "" for none."""
+        return self.found.version if self.found else ""
+
+    @property
+    def is_cuda_wheel(self) -> bool:
+        """Return whether it is one of NVIDIA's wheels."""
+        return is_nvidia(self.name)
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether what is installed does not meet it."""
+        if self.found is None:
+            # conda may bring it under another name; what CUDA wheels need of each other the loader
+            # finds or not
+            return self.owner.installer != "conda" and not is_nvidia(self.owner.name)
+        return bool(self.specifier) and not is_met(self.found.version, self.specifier)
+
+
+def is_nvidia(name: str) -> bool:
+    """Return whether a distribution is one of NVIDIA's wheels."""
+    return name.startswith("nvidia-")
+
+
+@lru_cache(maxsize=4096)
+def is_met(version: str, specifier: str) -> bool:
+    """Return whether a version lies in a specifier; one that cannot be compared does."""
+    try:
+        return within(version, specifier)
+    except ValueError:  # packaging's errors
+        return True
+
+
 @once
-def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, str], ...]:
-    """List who requires an installed package in which releases, extras aside."""
+def requirements_on(context: Context, name: str) -> tuple[Need, ...]:
+    """List what installed packages require of another one, extras aside."""
     return tuple(
-        (owner, specifier)
+        need
         for owner in context.distributions.values()
-        for required, specifier, by_extra in requirements_of(context, owner)
-        if required == name and specifier and not by_extra
+        for need in needs_of(context, owner)
+        if need.name == name and need.specifier and not need.by_extra
     )
 
 
-def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, specifier and origin (extra or not) of a distribution's requirements."""
-    framework = context.matrix.framework_of(owner.name)
-    public = owner.public
-    row = context.matrix.release(framework, public, context.platform, owner.name)
+def needs_of(context: Context, owner: Distribution) -> Iterator[Need]:
+    """Yield the requirements of a distribution that hold here."""
+    row = context.row_of(owner)
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
-        for pin in _by_row(row, owner):
-            if pin[0] in context.distributions:
-                yield pin
+        for name, specifier, by_extra in _by_row(row, owner):
+            if name in context.distributions:
+                yield Need(owner, name, specifier, context.distributions[name], by_extra)
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     required = [found for line in owner.requires if (found := find_requirement(line))]
@@ -97,7 +144,8 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
         if by_extra and item.name in plain and not is_asked:
             continue
         if not item.marker or marker_holds(context, item.marker, extra):
-            yield item.name, item.specifier, by_extra
+            there = context.distributions.get(item.name)
+            yield Need(owner, item.name, item.specifier, there, by_extra)
 
 
 def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.model import (
     ERROR,
     NOTE,
-    UNDETERMINED,
     WARNING,
     Absent,
     Advise,
@@ -35,8 +34,8 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.text import find_group
 from envcheck.rules.builds import Build, brings_cuda, is_from_conda
-from envcheck.rules.context import Context, cite, describe, each, incompatible, rule, source_of
-from envcheck.rules.gpus import JudgedGpu, judged_gpus
+from envcheck.rules.context import Context, cite, describe, each, rule, show_fact, source_of
+from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.targets import cuda_builds
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
@@ -71,19 +70,23 @@ def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
     """List what a build loads of a CUDA Toolkit; None when that was not read."""
     if isinstance(build.libraries, Unknown):
         return None
-    lookups = build.libraries.value or ()
-    return tuple(filter(_of_toolkit, lookups))
+    return tuple(filter(_of_toolkit, build.lookups))
 
 
 def cudnn_lookup(build: Build) -> LibraryLookup | None:
     """Find the lookup of cuDNN itself among what a build loads, or of the part that it opens."""
-    lookups = build.libraries.value or ()
-    itself = (item for item in lookups if library_name(item.soname) == "cudnn")
-    return next(itself, None) or next(filter(_is_part, lookups), None)
+    itself = (item for item in build.lookups if library_name(item.soname) == "cudnn")
+    return next(itself, None) or next(filter(_is_part, build.lookups), None)
 
 
 def _is_part(item: LibraryLookup) -> bool:
     return library_name(item.soname).startswith("cudnn_") and "libcudnn" not in item.needed_by
+
+
+def name_some(lookups: Sequence[LibraryLookup], most: int) -> str:
+    """Name the first of some libraries: "libcudnn.so.9, libcublas.so.12 and more"."""
+    names = ", ".join(item.soname for item in lookups[:most])
+    return f"{names} and more" if len(lookups) > most else names
 
 
 def weigh(missing: Iterable[LibraryLookup]) -> str:
@@ -120,29 +123,22 @@ def relies_on_system(build: Build) -> bool:
     """
     if not brings_cuda(build):
         return True
-    lookups = build.libraries.value or ()
     return any(
         item.found.value is not None and not in_environment(item.found.value)
-        for item in lookups
+        for item in build.lookups
         if _of_toolkit(item) or library_name(item.soname) == "cudnn"
-    ) and not any(in_environment(path) for item in lookups for path in item.elsewhere)
+    ) and not any(in_environment(path) for item in build.lookups for path in item.elsewhere)
 
 
-def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
-    """List the toolkits that are not wheels; None if the machine has no toolkit at all.
-
-    Raises UndecidedError.
-    """
-    installs = context.need(context.toolkits.installs, "toolkits.installs")
-    if installs is None:
-        return None
+def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...]:
+    """List the toolkits that are not wheels; raises UndecidedError."""
+    installs = context.need(context.toolkits.installs, "toolkits.installs") or ()
     return tuple(item for item in installs if item.origin != "wheels")
 
 
 def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
     """Find the toolkit a file lies in."""
-    installs = context.toolkits.installs.value or ()
-    holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
+    holding = [item for item in context.installs if path.startswith(item.root.rstrip("/") + "/")]
     return max(holding, key=lambda item: len(item.root), default=None)
 
 
@@ -154,14 +150,6 @@ def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
     return {
         name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA
     }
-
-
-def unknown_release(
-    subject: str, decides: str, evidence: Evidence, severity: str = ERROR
-) -> Finding:
-    """Report that the matrix has no row for `what`, and what is therefore unknown."""
-    message = f"{subject} is not in the compatibility matrix, so {decides} is unknown."
-    return Finding("release-unknown", UNDETERMINED, severity, message, (evidence,))
 
 
 def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
@@ -185,59 +173,41 @@ def toolkit_missing(context: Context) -> Iterator[Finding]:
 
 
 def _missing_libraries(context: Context, build: Build) -> Iterator[Finding]:
-    missing = _missing_sonames(context, build)
-    if missing is None:
-        if not brings_cuda(build):
-            yield from _judge_versions(context, build)
-    elif missing and _of_another_version(context, missing):
-        yield _wrong_version(build, system_toolkits(context) or (), missing)
-    elif missing:
-        yield _report_missing(context, build, missing)
-
-
-def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
-    """List what the loader does not find and no copy is of.
-
-    Return None when the build's libraries were not read.
-
-    A build that has wheels of its own and uses the system for nothing lacks those wheels: the rules
-    of the Python layer say so.
-    """
     lookups = toolkit_lookups(build)
     if lookups is None:
-        return None
-    missing = unresolved_lookups(context, build, lookups)
-    if relies_on_system(build):
-        return tuple(item.soname for item in missing if not item.elsewhere)
-    return ()
+        if not brings_cuda(build):
+            yield from _judge_versions(context, build)
+        return
+    unresolved = unresolved_lookups(context, build, lookups)
+    missing = [item.soname for item in unresolved if not item.elsewhere]
+    # A build that has wheels of its own and uses the system for nothing lacks those wheels: the
+    # rules of the Python layer say so.
+    if missing and relies_on_system(build):
+        installs = system_toolkits(context)
+        is_there = any(
+            set(missing) <= set(context.matrix.cuda_sonames(version).values())
+            for version in [_need_version(context, item) for item in installs]
+            if version
+        )
+        yield _report_missing(context, build, () if is_there else installs, missing)
 
 
-def _of_another_version(context: Context, missing: tuple[str, ...]) -> bool:
-    """Return whether toolkits are there, and none has all of the missing libraries."""
-    installs = system_toolkits(context) or ()
-    versions = [
-        context.need(item.version, f"version of the CUDA Toolkit in {item.root}")
-        for item in installs
-    ]
-    return bool(installs) and not any(
-        set(missing) <= set(context.matrix.cuda_sonames(version).values())
-        for version in versions
-        if version
-    )
+def _need_version(context: Context, install: ToolkitInstall) -> str | None:
+    return context.need(install.version, f"version of the CUDA Toolkit in {install.root}")
 
 
 def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
     installs = system_toolkits(context)
     if not installs:
-        yield _report_missing(context, build, ())
+        yield _report_missing(context, build, (), ())
         return
     cuda = context.need(build.cuda, f"{build.label}: CUDA version")
     if cuda is None:
         return
     unlisted: list[ToolkitInstall] = []
     for install in installs:
-        version = context.need(install.version, f"version of the CUDA Toolkit in {install.root}")
+        version = _need_version(context, install)
         serves = _serves(context, cuda, version) if version else False
         if serves:
             return
@@ -246,7 +216,7 @@ def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
     if unlisted:
         yield _report_unlisted(context, build, cuda, unlisted[0])
     else:
-        yield _wrong_version(build, installs, ())
+        yield _report_missing(context, build, installs, ())
 
 
 def _serves(context: Context, cuda: str, version: str) -> bool | None:
@@ -269,42 +239,38 @@ def _report_unlisted(context: Context, build: Build, cuda: str, install: Toolkit
         subject = f"CUDA {cuda}"
     else:
         subject = f"CUDA Toolkit {version}"
-    return unknown_release(
+    return context.report_unlisted(
         subject,
         f"whether {build.label} can load what CUDA {version} installs",
         toolkit_evidence(install),
     )
 
 
-def _report_missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
-    cuda = build.cuda.value
-    needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
-    names = f" ({', '.join(sonames[:4])})" if sonames else ""
-    message = f"{build.label} needs {needs} from the system; this machine has none{names}."
-    evidence = context.seen("toolkits.installs")
-    return incompatible(message, (evidence, *built_for_cuda(build)), cure=_install_toolkit(build))
-
-
-def _wrong_version(
-    build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]
+def _report_missing(
+    context: Context, build: Build, others: tuple[ToolkitInstall, ...], sonames: Sequence[str]
 ) -> Finding:
-    cuda = build.cuda.value
-    versions = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
-    loads = f" and loads {', '.join(missing[:4])}" if missing else ""
-    message = (
-        f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has"
-        f" CUDA {versions}."
+    """Report that only other toolkits are here, or none."""
+    cuda, named = build.cuda.value, ", ".join(sonames[:4])
+    cure = InstallToolkit(cuda, build.framework, build.distribution) if cuda else None
+    if others:
+        versions = " and ".join(dict.fromkeys(describe(item.version) for item in others))
+        loads = f" and loads {named}" if named else ""
+        return context.report(
+            f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine"
+            f" has CUDA {versions}.",
+            *map(toolkit_evidence, others),
+            *built_for_cuda(build),
+            finding_id="toolkit-wrong-version",
+            cure=cure,
+        )
+    needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
+    names = f" ({named})" if named else ""
+    return context.report(
+        f"{build.label} needs {needs} from the system; this machine has none{names}.",
+        "toolkits.installs",
+        *built_for_cuda(build),
+        cure=cure,
     )
-    evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
-    cure = _install_toolkit(build)
-    return incompatible(message, evidence, finding_id="toolkit-wrong-version", cure=cure)
-
-
-def _install_toolkit(build: Build) -> InstallToolkit | None:
-    cuda = build.cuda.value
-    if cuda:
-        return InstallToolkit(cuda, build.framework, build.distribution)
-    return None
 
 
 _ID = "toolkit-path-conflict"
@@ -333,18 +299,15 @@ def _find_unreached(context: Context, build: Build) -> Iterator[Finding]:
     folders = tuple(
         dict.fromkeys(path.rpartition("/")[0] for item in visible for path in item.elsewhere[:1])
     )
-    names = ", ".join(item.soname for item in visible[:3]) + (
-        " and more" if len(visible) > 3 else ""
-    )
-    message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it is."
-    evidence = Evidence(
-        lookup.soname,
-        f"not found by the loader, but at {lookup.elsewhere[0]}",
-        source_of(lookup.found),
-    )
-    cure = AddToLibraryPath(folders)
-    yield incompatible(
-        message, (evidence, *built_for_cuda(build)), severity=weigh(visible), cure=cure
+    yield context.report(
+        f"{build.label} loads {name_some(visible, 3)}; the loader does not look in {folders[0]},"
+        " where it is.",
+        show_fact(
+            lookup.soname, lookup.found, f"not found by the loader, but at {lookup.elsewhere[0]}"
+        ),
+        *built_for_cuda(build),
+        severity=weigh(visible),
+        cure=AddToLibraryPath(folders),
     )
 
 
@@ -366,15 +329,17 @@ def _report_ahead(
     cuda, version = build.cuda.value, install.version.value
     toolkit = f"CUDA {version}" if version else "the CUDA Toolkit"
     library = f"CUDA {cuda}" if cuda else "CUDA"
-    message = (
-        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that"
-        f" {build.label} brings, so the loader mixes the two."
-    )
     severity = ERROR if version and cuda else WARNING
-    evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
     folders = _list_folders_on_path(context, install.root)
-    cure = RemoveFromLibraryPath(folders, install.root, f"{build.distribution} {build.version}")
-    return incompatible(message, evidence, severity=severity, cure=cure)
+    return context.report(
+        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that"
+        f" {build.label} brings, so the loader mixes the two.",
+        shown,
+        toolkit_evidence(install),
+        *built_for_cuda(build),
+        severity=severity,
+        cure=RemoveFromLibraryPath(folders, install.root, f"{build.distribution} {build.version}"),
+    )
 
 
 def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:
@@ -399,10 +364,7 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
             install = toolkit_holding(context, path) or ToolkitInstall(
                 path.rpartition("/lib")[0], "path"
             )
-            yield (
-                install,
-                Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found)),
-            )
+            yield install, show_fact(item.soname, item.found, f"{path}, found by {item.via}")
 
 
 def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
@@ -419,7 +381,7 @@ def _same_major_on_library_path(
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
     roots = context.toolkits.roots_on_library_path.value or ()
     cuda = build.cuda.value
-    for install in context.toolkits.installs.value or ():
+    for install in context.installs:
         major = numbers(install.version.value)[:1]
         if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):
             yield install, context.seen("toolkits.roots_on_library_path", shown=install.root)
@@ -429,13 +391,9 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
     facts = context.toolkits
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
-        message = (
-            f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
-        )
-        evidence = context.seen("toolkits.cuda_home")
-        yield incompatible(
-            message,
-            (evidence,),
+        yield context.report(
+            f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail.",
+            "toolkits.cuda_home",
             severity=WARNING,
             cure=ChangeVariable(name, "the folder of a CUDA Toolkit that is installed"),
         )
@@ -446,22 +404,22 @@ def _mixed_installs(context: Context) -> Iterator[Finding]:
 
     Two toolkits in one place.
     """
-    for install in context.toolkits.installs.value or ():
+    for install in context.installs:
         nvcc, file = install.nvcc_release, install.version_file
         if not isinstance(nvcc, Known) or not isinstance(file, Known):
             continue
         if numbers(nvcc.value)[:2] == numbers(file.value)[:2]:
             continue
-        parts = (("nvcc", nvcc), ("version file", file))
-        message = (
+        yield context.report(
             f"In {install.root} nvcc reports CUDA {nvcc.value}, the version file {file.value}: two"
-            " toolkits are mixed."
+            " toolkits are mixed.",
+            show_fact(f"nvcc in {install.root}", nvcc),
+            show_fact(f"version file in {install.root}", file),
+            severity=WARNING,
+            cure=Advise(
+                "Install one toolkit into its own folder, and point PATH and CUDA_HOME at it."
+            ),
         )
-        advice = "Install one toolkit into its own folder, and point PATH and CUDA_HOME at it."
-        evidence = tuple(
-            Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts
-        )
-        yield incompatible(message, evidence, severity=WARNING, cure=Advise(advice))
 
 
 def _two_compilers(context: Context) -> Iterator[Finding]:
@@ -478,7 +436,7 @@ def _two_compilers(context: Context) -> Iterator[Finding]:
 def _find_disagreements(
     context: Context, root: Fact[str], name: str, severity: str
 ) -> Iterator[Finding]:
-    installs = {install.root: install for install in context.toolkits.installs.value or ()}
+    installs = {install.root: install for install in context.installs}
     active = installs.get(root.value or "")
     on_path = installs.get(context.toolkits.root_on_path.value or "")
     if active is None or on_path is None or active is on_path:
@@ -486,18 +444,15 @@ def _find_disagreements(
     versions = (active.version.value, on_path.version.value)
     if None in versions or versions[0] == versions[1]:
         return
-    message = (
-        f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
-        "CUDA code compiled here may mix them."
-    )
     meant, other = _order_toolkits(context, active, on_path)
-    evidence = (
-        Evidence(name, active.root, source_of(root)),
+    yield context.report(
+        f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
+        "CUDA code compiled here may mix them.",
+        show_fact(name, root, active.root),
         toolkit_evidence(active),
         toolkit_evidence(on_path),
-    )
-    yield incompatible(
-        message, evidence, severity=severity, cure=BuildWithToolkit(meant.root, other.root)
+        severity=severity,
+        cure=BuildWithToolkit(meant.root, other.root),
     )
 
 
@@ -525,9 +480,7 @@ def describe_home(context: Context) -> str:
 
 def toolkit_evidence(install: ToolkitInstall) -> Evidence:
     """Show a toolkit with its version, and where that was read."""
-    return Evidence(
-        f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version)
-    )
+    return show_fact(f"CUDA Toolkit in {install.root}", install.version)
 
 
 _DATA_DIR = "--xla_gpu_cuda_data_dir="
@@ -539,21 +492,20 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
 
     PyTorch needs none, JAX's wheels hold it.
     """
-    installs = context.toolkits.installs
-    if isinstance(installs, Unknown) or _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
+    if isinstance(context.toolkits.installs, Unknown):
+        return
+    if _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
         return
     if any(name.startswith("nvidia-cuda-nvcc") for name in context.distributions):
         return
     for build in cuda_builds(context):
         if build.installed and build.traits.cuda.needs_libdevice:
-            yield from _without_libdevice(context, build, installs.value or ())
+            yield from _without_libdevice(context, build)
 
 
-def _without_libdevice(
-    context: Context, build: Build, installs: tuple[ToolkitInstall, ...]
-) -> Iterator[Finding]:
-    holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
-    is_unknown = any(isinstance(item.libdevice_path, Unknown) for item in installs)
+def _without_libdevice(context: Context, build: Build) -> Iterator[Finding]:
+    holding = [item for item in context.installs if item.libdevice_path.value is not None]
+    is_unknown = any(isinstance(item.libdevice_path, Unknown) for item in context.installs)
     # its builds look in the prefix they are installed in
     by_conda = is_from_conda(context, build.distribution)
     if any(
@@ -577,11 +529,11 @@ def _without_libdevice(
             " toolkit provides it."
         )
         cure = InstallLibdevice(cuda) if cuda else None
-    evidence = tuple(
-        Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs
-    )
-    all_evidence = evidence or (context.seen("toolkits.installs"),)
-    yield incompatible(message, all_evidence, cure=cure)
+    evidence = [
+        Evidence(f"libdevice in {item.root}", describe(item.libdevice_path))
+        for item in context.installs
+    ]
+    yield context.report(message, *evidence or ("toolkits.installs",), cure=cure)
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
@@ -599,26 +551,21 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
     ]
     install = _ptxas_install(context)
     version = install.version.value if install else None
-    if not builds or install is None or version is None or context.facts.gpus.value is None:
+    if not builds or install is None or version is None or not context.gpus:
         return
     for item in judged_gpus(context):
         if item.first_toolkit and is_older(version, item.first_toolkit):
-            yield _too_old(builds[0], install, item)
+            first, capability, build = item.first_toolkit, item.capability, builds[0]
+            yield context.report(
+                f"The ptxas that XLA calls is of CUDA {version} ({install.root});"
+                f" {item.label} needs one of CUDA {first} or newer.",
+                show_fact("ptxas", install.ptxas_path),
+                cite(
+                    f"compute capability {capability}", f"from CUDA {first} on", item.architecture
+                ),
+                cure=UseNewerPtxas(first, capability, build.framework, build.distribution),
+            )
             return
-
-
-def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu) -> Finding:
-    first, capability = item.first_toolkit, item.capability
-    message = (
-        f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root});"
-        f" {item.label} needs one of CUDA {first} or newer."
-    )
-    evidence = (
-        Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
-        cite(f"compute capability {capability}", f"from CUDA {first} on", item.architecture),
-    )
-    cure = UseNewerPtxas(first, capability, build.framework, build.distribution)
-    return incompatible(message, evidence, cure=cure)
 
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:
@@ -626,8 +573,7 @@ def _ptxas_install(context: Context) -> ToolkitInstall | None:
 
     The wheel's, else the one on PATH, else /usr/local/cuda's.
     """
-    installs = context.toolkits.installs.value or ()
-    with_ptxas = [item for item in installs if item.ptxas_path.value]
+    with_ptxas = [item for item in context.installs if item.ptxas_path.value]
     on_path = context.toolkits.ptxas_on_path.value
     searched = [
         *(item for item in with_ptxas if item.origin == "wheels"),

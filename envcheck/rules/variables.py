@@ -19,7 +19,6 @@ from envcheck.model import (
     USE,
     WARNING,
     About,
-    Absent,
     Distribution,
     Evidence,
     Finding,
@@ -30,7 +29,7 @@ from envcheck.model import (
 from envcheck.model.fixes import ChangeVariable, InstallRequirements
 from envcheck.model.versions import matches
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.context import Context, incompatible, once, rule
+from envcheck.rules.context import Context, once, rule
 
 _ID, _HIDDEN_GPUS = "environment-variable", "visible-devices-hidden"
 _INTERPRETER = "python"
@@ -83,26 +82,25 @@ def environment_variable(context: Context) -> Iterator[Finding]:
         if row.effect in ("import", "use"):
             yield _describe_end(context, row, name, value, reader)
         elif row.effect == "results":
-            message = f"{name}={value!r} changes results: {row.grammar}."
-            yield Finding(_ID, COMPATIBLE, NOTE, message, _seen(context, row, name, value))
+            yield context.report(
+                f"{name}={value!r} changes results: {row.grammar}.",
+                *_seen(context, row, name),
+                verdict=COMPATIBLE,
+                severity=NOTE,
+            )
     for word in context.python.unknown_words.value or ():
         framework = framework_of(word.package)
         is_at_import = word.variable in _READ_AT_IMPORT
         ended = f"`import {framework}`" if is_at_import else f"the first use of {framework}"
         label = f"{word.package} {word.release}"
-        found = incompatible(
+        yield context.report(
             f"{word.variable} names {word.word}, which {label} does not have: it ends {ended}.",
-            (
-                Evidence(
-                    f"host.environment {word.variable}",
-                    repr(context.environment.get(word.variable, "")),
-                ),
-                Evidence("python.unknown_words", f"{word.file}: no {word.word}"),
-            ),
+            context.show_variable(word.variable),
+            Evidence("python.unknown_words", f"{word.file}: no {word.word}"),
             cure=ChangeVariable(word.variable),
             about=About(framework, word.package),
+            stops=IMPORT if is_at_import else USE,
         )
-        yield replace(found, stops=IMPORT if is_at_import else USE)
 
 
 def _describe_end(
@@ -129,14 +127,14 @@ def _describe_end(
         host = next(item for item in items if framework_of(item.name) == dead[0])
         cure = InstallRequirements((f"{row.needs}=={major_minor(host.version)}.*",))
     is_error = (bool(dead) or row.package == _INTERPRETER) and not row.may_work
-    found = incompatible(
+    return context.report(
         message,
-        _seen(context, row, name, value),
+        *_seen(context, row, name),
         severity=ERROR if is_error else WARNING,
         cure=cure,
         about=About((frameworks or ("",))[0], "" if row.package == _INTERPRETER else row.package),
+        stops=IMPORT if row.effect == "import" else USE,
     )
-    return replace(found, stops=IMPORT if row.effect == "import" else USE)
 
 
 @rule(_ID, severity=WARNING, goal="any")
@@ -154,21 +152,19 @@ def missing_choice(context: Context) -> Iterator[Finding]:
         value = stated or row.default
         fitting = [each for each in installed if each in row.accepts.split("|")]
         if fitting and value in framework_names() and value not in fitting:
-            message = (
+            yield context.report(
                 f"{reader.label} imports {value}, which is not installed, unless {name} or its"
-                f" configuration chooses {fitting[0]}."
+                f" configuration chooses {fitting[0]}.",
+                *_seen(context, row, name),
+                cure=ChangeVariable(name, row.grammar, fitting[0]),
+                about=About(distribution=row.package),
+                stops=IMPORT,
             )
-            cure = ChangeVariable(name, row.grammar, fitting[0])
-            about, seen = About(distribution=row.package), _seen(context, row, name, stated)
-            yield replace(incompatible(message, seen, cure=cure, about=about), stops=IMPORT)
 
 
-def _seen(context: Context, row: VariableEffect, name: str, value: str) -> tuple[Evidence, ...]:
-    fact = context.host.environment
-    return (
-        context.seen(f"host.environment {name}", fact, repr(value)),
-        Evidence(f"{row.package}: {name}", row.grammar, citation=row.citation),
-    )
+def _seen(context: Context, row: VariableEffect, name: str) -> tuple[Evidence, ...]:
+    grammar = Evidence(f"{row.package}: {name}", row.grammar, citation=row.citation)
+    return (context.show_variable(name), grammar)
 
 
 _PLATFORMS = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
@@ -185,21 +181,22 @@ def jax_platforms(context: Context) -> Iterator[Finding]:
         if not value or value == HIDDEN:
             continue
         names = value.split(",")
-        evidence = (
-            context.seen(f"host.environment {name}", context.host.environment, repr(value)),
-        )
         why = _find_missing_platform(context, names)
         if why:
-            message = f"{name}={value!r} ends the first use of JAX: {why}."
-            cure = ChangeVariable(
-                name, "names of platforms such as cuda,cpu, without blanks", "cpu"
+            yield context.report(
+                f"{name}={value!r} ends the first use of JAX: {why}.",
+                context.show_variable(name),
+                cure=ChangeVariable(
+                    name, "names of platforms such as cuda,cpu, without blanks", "cpu"
+                ),
+                about=About("jax", "jax"),
+                stops=USE,
             )
-            found = incompatible(message, evidence, cure=cure, about=About("jax", "jax"))
-            yield replace(found, stops=USE)
         elif context.goal == "gpu" and "cpu" in names and not _GPU_PLATFORMS.intersection(names):
-            yield incompatible(
+            yield context.report(
                 f"{name}={value!r} keeps JAX from this machine's GPU: it computes on the CPU.",
-                (*evidence, context.seen("gpus")),
+                context.show_variable(name),
+                "gpus",
                 finding_id=_HIDDEN_GPUS,
                 cure=ChangeVariable(name),
                 about=About("jax"),
@@ -214,29 +211,24 @@ def _find_missing_platform(context: Context, names: Sequence[str]) -> str:
         return f"it knows no platform {unknown[0]!r}"
     if "tpu" in names and "libtpu" not in context.distributions:
         return "libtpu is not installed"
-    if _GPU_PLATFORMS.issuperset(names) and isinstance(context.facts.gpus, Absent):
+    if _GPU_PLATFORMS.issuperset(names) and context.lacks_gpu:
         return "this machine has no NVIDIA GPU"
     return ""
 
 
 def weigh_rescues(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Take its force from what a set variable is known to rescue."""
-    rescues = [item for item in _set_effects(context) if item[0].effect == "rescue"]
-    if not rescues:
-        return list(findings)
-    row, name, value, _ = rescues[0]
-    return [
-        (
-            replace(
-                item,
-                severity=WARNING,
-                message=f"{item.message} It works as long as {name}={value} is set, slowly.",
-                evidence=(*item.evidence, *_seen(context, row, name, value)),
-            )
-            if catalogue()[item.id].is_rescued
-            and item.severity == ERROR
-            and item.verdict == INCOMPATIBLE
-            else item
-        )
-        for item in findings
-    ]
+    weighed = list(findings)
+    for row, name, value, _ in _set_effects(context):
+        if row.effect != "rescue":
+            continue
+        for place, item in enumerate(weighed):
+            is_error = item.severity == ERROR and item.verdict == INCOMPATIBLE
+            if is_error and catalogue()[item.id].is_rescued:
+                weighed[place] = replace(
+                    item,
+                    severity=WARNING,
+                    message=f"{item.message} It works as long as {name}={value} is set, slowly.",
+                    evidence=(*item.evidence, *_seen(context, row, name)),
+                )
+    return weighed

@@ -27,7 +27,7 @@ from envcheck.model import (
 from envcheck.rules import Context, Target, engine
 from envcheck.rules import context as registry
 from envcheck.rules.catalogue import rank_findings
-from envcheck.rules.context import Check, Rule, incompatible, once
+from envcheck.rules.context import Check, Rule, once
 from envcheck.rules.engine import evaluate
 
 HERE = Source("file", "/sys")
@@ -177,8 +177,8 @@ def test_every_id_of_a_rule_is_undecided_where_a_fact_is_unknown(add: Add) -> No
 
 def test_a_finding_takes_the_id_and_the_severity_of_its_rule(add: Add) -> None:
     plain, own = (
-        incompatible("Plain.", ()),
-        incompatible("Own.", (), finding_id="mig-config", severity=ERROR),
+        context().report("Plain."),
+        context().report("Own.", finding_id="mig-config", severity=ERROR),
     )
     add("os-limit", "mig-config", severity=WARNING)(says(plain, own))
     found = {item.message: (item.id, item.severity) for item in evaluate(context()).findings}
