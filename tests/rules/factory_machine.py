@@ -49,10 +49,15 @@ def _document() -> dict[str, Any]:
     return load_document()
 
 
+@lru_cache(maxsize=1)
+def _built_in() -> Matrix:
+    return Matrix(_document())  # it builds each of its rows once
+
+
 def matrix(without: tuple[str, ...] = ()) -> Matrix:
     """Return the built-in matrix; `without` deletes one row by its path: ("toolkits", "12.6")."""
     if not without:
-        return Matrix(_document())
+        return _built_in()
     document = copy.copy(_document())
     section = copy.copy(document[without[0]])
     document[without[0]] = section
