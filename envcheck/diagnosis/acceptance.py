@@ -98,7 +98,8 @@ def _is_undone(finding: Finding, remover: Remedy) -> bool:
 def _list_package_actions(actions: Sequence[Action]) -> _Way:
     """List the actions that make an environment, conda's too, or change its packages.
 
-    What `conda install` takes is not followed: its solver decides it, and no row states it.
+    `conda install` is not followed: what a plan pins in it the planner judged by the rows of
+    conda's builds, and of what is not pinned conda's solver decides, which no row states.
     """
     kinds = (CreateEnvironment, InstallPackages, ReinstallPackages, UninstallPackages)
     return tuple(item for item in actions if isinstance(item, kinds))

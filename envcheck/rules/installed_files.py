@@ -253,20 +253,18 @@ def install_damaged(context: Context) -> Iterator[Finding]:
         return
     shown = (needed or found)[:_SHOWN]
     labels = [*dict.fromkeys(map(_label, (*needed, *found)))]
-    names = shorten(labels, 2, " and ")
     files = ", ".join(f"{item.path} {_FAULTS.get(item.kind, item.kind)}" for item in shown)
     others = f", and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    needing = sorted(
-        {find_import(context, item) for item in needed},
-        key=lambda name: (name in companions(), name),
-    )
+    imports = {find_import(context, item) for item in needed}
     why = "whether an import needs it is not known"
     if all(item.kind == "optional" for item in found):
         why = "what imports it goes on without it"
-    if needing:
-        why = f"`import {needing[0].replace('-', '_')}` needs it"
+    if imports:
+        first = min(imports, key=lambda name: (not framework_of(name), name))
+        why = f"`import {first.replace('-', '_')}` needs it"
+    are = "is" if len(labels) == 1 else "are"
     yield context.report(
-        f"{names} {'is' if len(labels) == 1 else 'are'} damaged: {files}{others}; {why}.",
+        f"{shorten(labels, 2, ' and ')} {are} damaged: {files}{others}; {why}.",
         *map(_show_fault, shown),
         severity=ERROR if needed else WARNING,
         cure=_reinstall([*needed, *found], context),
