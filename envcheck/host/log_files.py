@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import io
 import os
 import stat
 import sys
 import time
-from typing import TYPE_CHECKING, BinaryIO, Iterator, List
+from typing import Any, BinaryIO, Iterator, List
 
 from envcheck.model import UserError
-
-if TYPE_CHECKING:
-    import zlib
 
 BLOCK = 1 << 20  # bytes per read
 _PIPE = 1 << 16  # default size of a pipe in bytes
@@ -70,35 +67,28 @@ def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
     Raises LogFileError with the first block for a file that is not a readable log.
     """
     with _open_log(path) as stream:
-        try:
-            first = stream.read(BLOCK)
-            if first.startswith(_GZIP):
-                yield from _unpack_gzip(path, first, stream, notes)
-                return
-            reject_binary(path, first)
-            while first:
-                yield first
-                first = stream.read(BLOCK)
-        except OSError as error:
-            notes.append(f"{path}: reading stopped early: {error.strerror}")
+        yield from _read_blocks(path, stream.fileno(), notes)
 
 
 def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
     """Yield the bytes of a pipe or terminal as they arrive."""
+    return _read_blocks("standard input", descriptor, notes)
+
+
+def _read_blocks(name: str, descriptor: int, notes: List[str]) -> Iterator[bytes]:
     try:
         block = os.read(descriptor, BLOCK)
         if block.startswith(_GZIP):
-            with open(descriptor, "rb", closefd=False) as stream:
-                yield from _unpack_gzip("standard input", block, stream, notes)
+            yield from _unpack_gzip(name, _Packed(block, descriptor), notes)
             return
-        reject_binary("standard input", block)
+        reject_binary(name, block)
         if len(block) >= _PIPE:
             _enlarge_pipe(descriptor)
         while block:
             yield block
             block = os.read(descriptor, BLOCK)
     except OSError as error:
-        notes.append(f"standard input: reading stopped early: {error.strerror}")
+        notes.append(f"{name}: reading stopped early: {error.strerror}")
 
 
 def _enlarge_pipe(descriptor: int) -> None:
@@ -198,72 +188,42 @@ def reject_binary(name: str, block: bytes) -> None:
 _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f\r\x1b")
 
 
-_SALVAGE_STEP = 256  # bytes; with the damage, at most so much of the data before it is lost
+_STEP = 4096  # bytes; with a damage, at most so much of the data before it is lost
 
 
-class GzipUnpacker:
-    """Decompress consecutive gzip members in blocks of limited size."""
+class _Packed:
+    """A gzip file of which the first block was read already."""
 
-    def __init__(self, limit: int) -> None:
-        """Limit a block of text to `limit` bytes."""
-        import zlib  # most logs are not compressed
+    def __init__(self, first: bytes, descriptor: int) -> None:
+        self._first, self._descriptor = io.BytesIO(first), descriptor
 
-        self._limit, self._zlib = limit, zlib
-        self._decompressor = zlib.decompressobj(wbits=31)
-        self.is_inside = False  # of a member that has not ended
-
-    def unpack(self, packed: bytes) -> Iterator[bytes]:
-        """Yield the text of the next bytes of the file.
-
-        Raises zlib.error behind the text before the damage.
-        """
-        while packed:
-            self.is_inside = True
-            before = self._decompressor.copy()
-            try:
-                text = self._decompressor.decompress(packed, self._limit)
-            except self._zlib.error:
-                yield from self._read_until_damage(before, packed)
-                raise
-            if text:
-                yield text
-            packed = self._decompressor.unconsumed_tail
-            if self._decompressor.eof:
-                packed = self._decompressor.unused_data.lstrip(b"\0")  # some writers pad with zeros
-                self._decompressor = self._zlib.decompressobj(wbits=31)
-                self.is_inside = False
-
-    def _read_until_damage(
-        self, decompressor: "zlib._Decompress", packed: bytes
-    ) -> Iterator[bytes]:
-        """Yield the text before damaged data, which zlib drops when it raises."""
-        with contextlib.suppress(self._zlib.error):
-            for start in range(0, len(packed), _SALVAGE_STEP):
-                text = decompressor.decompress(packed[start : start + _SALVAGE_STEP])
-                if text:
-                    yield text
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, fewer than are asked for."""
+        few = min(size, _STEP)
+        return self._first.read(few) or os.read(self._descriptor, few)
 
 
-def _unpack_gzip(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
-    import zlib  # most logs are not compressed
+def _unpack_gzip(name: str, packed: _Packed, notes: List[str]) -> Iterator[bytes]:
+    import gzip  # most logs are not compressed
+    import zlib
 
-    unpacker = GzipUnpacker(BLOCK)
     is_checked = False
+    unpacked: Any = gzip.GzipFile(fileobj=packed)  # type: ignore[arg-type]  # it calls read alone
     try:
-        for packed in itertools.chain((first,), iter(lambda: stream.read(BLOCK), b"")):
-            for text in unpacker.unpack(packed):
-                if not is_checked:
-                    reject_binary(name, text)
-                    is_checked = True
-                yield text
-    except zlib.error as error:
+        text = unpacked.read1(BLOCK)
+        while text:
+            if not is_checked:
+                reject_binary(name, text)
+                is_checked = True
+            yield text
+            text = unpacked.read1(BLOCK)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         if not is_checked:
             raise LogFileError(
                 f"{name} starts like a gzip file but is not one ({error})."
             ) from None
-        notes.append(
-            f"{name}: the gzip data is damaged; only the part before the damage was read ({error})"
-        )
-        return
-    if unpacker.is_inside:
-        notes.append(f"{name}: the gzip data is incomplete; only the part that exists was read")
+        if isinstance(error, EOFError):
+            end = "is incomplete; only the part that exists was read"
+        else:
+            end = f"is damaged; only the part before the damage was read ({error})"
+        notes.append(f"{name}: the gzip data {end}")
