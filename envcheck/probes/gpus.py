@@ -8,7 +8,7 @@ from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Gpu, Known, Unknown, collect_tried, list_fields, replace
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.jetson import find_jetson
-from envcheck.probes.nvml import read_nvml, read_smi
+from envcheck.probes.nvml import read_nvml
 from envcheck.probes.pci import PCI_FOLDER, add_product_names, read_bus_gpu, scan_pci
 from envcheck.probes.windows_gpus import check_wsl_drivers, read_registered_gpus
 
@@ -18,10 +18,9 @@ WSL_DEVICE = "/dev/dxg"
 def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
-    Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, nvidia-smi where NVML
-    does not answer, the device tree of a Jetson; data/nvidia/gpus.json has missing names and
-    capabilities. Readings are matched by PCI address, then by UUID; the numbering of CUDA is not
-    used.
+    Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, the device tree of a
+    Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
+    address, then by UUID; the numbering of CUDA is not used.
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
@@ -30,34 +29,27 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     else:
         bus = Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
-    nvml = read_nvml(host, find_driver_libraries(host).nvml_to_query)
-    smi = read_smi(host, needed=not nvml.is_complete)
-    reported = nvml.gpus
-    if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known):
-        reported = smi.gpus
+    reported = read_nvml(host, find_driver_libraries(host).nvml_to_query).gpus
     on_bus = [read_bus_gpu(host, device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
         sources = (fact.source for fact in (bus, reported, jetson) if fact.value)
         return Known(add_product_names(host, gpus), next(sources))
-    none = _explain_no_gpu(host, (bus, jetson, nvml.gpus), smi.gpus)
+    none = _explain_no_gpu(host, (bus, jetson, reported))
     return none if isinstance(none, Absent) else _find_without_driver(host, none)
 
 
-def _explain_no_gpu(
-    host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]
-) -> Fact[Tuple[Gpu, ...]]:
-    # Absent only if every reading is. nvidia-smi counts only where this system shows no bus with
-    # GPUs.
-    is_off_bus = host.system == "windows" or not isinstance(host.status(WSL_DEVICE), Absent)
-    for reading in (*readings, smi) if is_off_bus else readings:
+def _explain_no_gpu(host: Host, readings: Tuple[Fact[Any], ...]) -> Fact[Tuple[Gpu, ...]]:
+    # absent only if every reading is
+    for reading in readings:
         if isinstance(reading, Unknown):
             return reading
+    is_off_bus = host.system == "windows" or not isinstance(host.status(WSL_DEVICE), Absent)
     tried = (PCI_FOLDER, WSL_DEVICE, *collect_tried(*readings))
     if is_off_bus and isinstance(readings[-1], Absent):
         return Unknown(
             "failed",
-            "only the driver lists GPUs here, and neither NVML nor nvidia-smi lists any",
+            "only the driver lists GPUs here, and NVML lists none",
             tried,
         )
     return Absent(tuple(dict.fromkeys(tried)))

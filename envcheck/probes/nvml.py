@@ -1,9 +1,9 @@
-"""Query NVML, or nvidia-smi where NVML does not answer, about the driver and every GPU."""
+"""Query NVML about the driver and every GPU, and nvidia-smi about the driver."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import (
@@ -18,7 +18,6 @@ from envcheck.model import (
     collect_tried,
     from_file,
     list_fields,
-    replace,
 )
 from envcheck.probes.driver_libraries import find_load_refusal, format_cuda_version
 
@@ -278,13 +277,7 @@ _SMI_PATHS = {
 }
 _NO_DRIVER_CODES = (9, 12)  # the driver is not loaded; its library is not installed
 _MAX_OUTPUT = 1 << 18  # characters; the table of 16 GPUs with processes has a tenth of it
-_COMPUTE_MODES = {
-    "Default": "default",
-    "E. Process": "exclusive-process",
-    "Prohibited": "prohibited",
-}
 _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
-_BUS_ID = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
 
 
 class SmiReading(NamedTuple):
@@ -295,7 +288,6 @@ class SmiReading(NamedTuple):
     driver_version: Fact[str]
     cuda_driver_version: Fact[str]
     message: Fact[str]
-    gpus: Fact[Tuple[Gpu, ...]]
 
 
 def find_smi(host: Host) -> Fact[str]:
@@ -316,9 +308,8 @@ def find_smi(host: Host) -> Fact[str]:
 def read_smi(host: Host, *, needed: bool) -> SmiReading:
     """Find nvidia-smi, and run it if `needed`.
 
-    Plain `nvidia-smi` gives banner, GPUs and exit code from the fewest queries. `-q` reads clocks,
-    ECC and retired pages of every GPU, which takes seconds on large machines, and its field names
-    change between drivers.
+    Plain `nvidia-smi` gives banner and exit code from the fewest queries. Its table names no GPU
+    that NVML, PCI or the registry does not: it asks the same NVML.
     """
     path = find_smi(host)
     if not isinstance(path, Known):
@@ -330,11 +321,11 @@ def read_smi(host: Host, *, needed: bool) -> SmiReading:
 
 
 def _make_failed_smi_reading(path: Fact[str], reason: Any) -> SmiReading:
-    return SmiReading(path, reason, reason, reason, reason, reason)
+    return SmiReading(path, reason, reason, reason, reason)
 
 
 def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
-    r"""Parse a finished run: exit code, banner, table, or the error text on standard output.
+    r"""Parse a finished run: exit code, banner, or the error text on standard output.
 
     Exit 9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure
     that the latest NVIDIA driver is installed and running."
@@ -353,12 +344,7 @@ def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
     message = parse_message(done, where, has_banner=isinstance(driver, Known))
     if done.returncode != 0 and not isinstance(driver, Known):
         driver = cuda = _make_smi_error(done, where)
-        gpus: Fact[Tuple[Gpu, ...]] = _explain_no_gpus(text, where, driver)
-    else:
-        rows = parse_table(text, where)
-        source = Source("command", where, f"{len(rows)} GPUs in its table")
-        gpus = Known(rows, source) if rows else _explain_no_gpus(text, where, driver)
-    return SmiReading(path, code, driver, cuda, message, gpus)
+    return SmiReading(path, code, driver, cuda, message)
 
 
 def _make_smi_error(done: Completed, where: str) -> Fact[Any]:
@@ -366,12 +352,6 @@ def _make_smi_error(done: Completed, where: str) -> Fact[Any]:
     if done.returncode in _NO_DRIVER_CODES:
         return Absent((detail,))
     return Unknown("failed", detail, (where,))
-
-
-def _explain_no_gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu, ...]]:
-    if isinstance(driver, Unknown) and "No devices were found" not in text:
-        return driver
-    return Absent((where,))
 
 
 def parse_banner(text: str, where: str) -> Tuple[Fact[str], Fact[str]]:
@@ -426,58 +406,3 @@ def _join_lines(done: Completed) -> str:
     ]
     text = " ".join(line for line in lines if line and not re.match(_TABLE_OR_DATE, line))[:400]
     return "".join(character for character in text if character.isprintable())
-
-
-def parse_table(text: str, where: str) -> Tuple[Gpu, ...]:
-    """Parse the GPU rows of the table; a name that ends in "..." is abbreviated and so unknown.
-
-    "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                  N/A |"
-    "| N/A   33C    P0             51W /  400W |       3MiB /  40960MiB |      0%      Default |"
-    "|                                         |                        |             Disabled |"
-    """
-    gpus: List[Gpu] = []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) != 3:
-            continue
-        gpu = _parse_first_row(cells, where)
-        if gpu is not None:
-            gpus.append(gpu)
-        elif gpus:
-            gpus[-1] = _parse_later_row(gpus[-1], cells, where)
-    return tuple(gpus)
-
-
-def _parse_first_row(cells: List[str], where: str) -> Optional[Gpu]:
-    left = re.match(r"(\d+)\s+(\S.*?)(?:\s+(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM))?$", cells[0])
-    bus = re.match(_BUS_ID, cells[1])
-    if left is None or bus is None:
-        return None
-    source = Source("command", where, " ".join(cells[0].split()))
-    name: Fact[str] = Known(left.group(2), source)
-    if left.group(2).endswith("..."):
-        name = Unknown("unparsable", f"nvidia-smi abbreviates the name: {left.group(2)}", (where,))
-    return make_gpu(
-        Unknown("failed", "the table of nvidia-smi does not show it", (where,)),
-        nvml_index=Known(int(left.group(1)), source),
-        name=name,
-        pci_address=Known(
-            normalize_pci_address(bus.group()), Source("command", where, bus.group())
-        ),
-    )
-
-
-def _parse_later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
-    source = Source("command", where, " ".join(" ".join(cells[1:]).split()))
-    memory = re.match(r"(\d+)MiB\s*/\s*(\d+)MiB$", cells[1])
-    mode = next(
-        (value for label, value in _COMPUTE_MODES.items() if cells[2].endswith(label)), None
-    )
-    if memory is not None and mode is not None:
-        gpu = replace(gpu, compute_mode=Known(mode, source))
-    if memory is not None:
-        used, total = (int(number) << 20 for number in memory.groups())
-        gpu = replace(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
-    elif cells[0] == "" and cells[1] == "" and cells[2].rstrip("*") in ("Enabled", "Disabled"):
-        gpu = replace(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
-    return gpu

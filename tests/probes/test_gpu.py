@@ -166,11 +166,6 @@ def test_broken_pci_entries() -> None:
 
 DXG = {"/dev/dxg": {"kind": "char", "mode": "crw-rw-rw-"}}
 WSL_LIBRARY = {"/usr/lib/wsl/lib/libnvidia-ml.so.1": "\x7fELF\x02"}
-SMI = "/usr/lib/wsl/lib/nvidia-smi"
-WSL_TABLE = (
-    "| NVIDIA-SMI 550.120   Driver Version: 551.61   CUDA Version: 12.4     |\n"
-    "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0  On |                  Off |\n"
-)
 
 
 def test_wsl_reads_gpus_from_nvml() -> None:
@@ -179,34 +174,20 @@ def test_wsl_reads_gpus_from_nvml() -> None:
     assert isinstance(gpu.kernel_driver, Unknown)
 
 
-def test_wsl_reads_gpus_from_nvidia_smi_with_capability() -> None:
-    (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": WSL_TABLE}]))
-    assert gpu.name.value == "NVIDIA GeForce RTX 4090"
-    assert gpu.compute_capability.value == "8.9"
-    assert gpu.pci_address.value == "0000:01:00.0"
-
-
-def test_wsl_with_a_failing_nvidia_smi() -> None:
-    hanging = bare(
-        {**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "unknown": ["timeout", "2 s"]}]
-    )
-    gpus = collect_gpus(hanging)
-    assert isinstance(gpus, Unknown)
-    assert gpus.why == "timeout"
-
-
-def test_a_broken_nvidia_smi_does_not_make_gpus_unknown() -> None:
-    place = "/usr/bin/nvidia-smi"
-    hanging = bare({place: "binary"}, commands=[{"argv": [place], "unknown": ["timeout", "2 s"]}])
-    assert isinstance(collect_gpus(hanging), Absent)
-
-
 def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
+    refusal = {"error": 999, "text": "Unknown Error"}
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
-        table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)
-        (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": table}]))
+        unread = {"name": name, "compute_capability": refusal, "pci_id": refusal}
+        (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu(**unread))]))
         assert gpu.name.value == name
         assert isinstance(gpu.compute_capability, Unknown)
+
+
+def test_wsl_with_a_hanging_nvml() -> None:
+    hanging = {"script": "nvml_devices", "unknown": ["timeout", "no answer within 3.0 s"]}
+    gpus = collect_gpus(bare({**DXG, **WSL_LIBRARY}, answers=[hanging]))
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "timeout"
 
 
 def test_wsl_without_answers_is_unknown_not_absent() -> None:

@@ -15,7 +15,6 @@ from envcheck.probes.nvml import (
     find_smi,
     parse_banner,
     parse_smi,
-    parse_table,
     read_smi,
 )
 from tests.probes.gpu_machines import bare
@@ -43,24 +42,6 @@ def test_table_of_a_real_binary(version: str) -> None:
     assert reading.cuda_driver_version.value == "12.2"
     assert reading.exit_code.value == 0
     assert isinstance(reading.message, Absent)
-    assert reading.gpus.value is not None
-    first, second = reading.gpus.value
-    assert first.pci_address.value == "0000:07:00.0"
-    assert second.nvml_index.value == 1
-    assert first.memory_bytes.value == 40960 << 20
-    assert first.memory_used_bytes.value == 3 << 20
-    assert first.compute_mode.value == "default"
-    assert first.mig_enabled.value is False
-
-
-def test_an_abbreviated_name_is_unknown() -> None:
-    whole = finished(sample("550.163.01_table")).gpus
-    cut = finished(sample("470.256.02_table")).gpus
-    assert whole.value is not None
-    assert cut.value is not None
-    assert whole.value[0].name.value == "NVIDIA A100-SXM4-40GB"
-    assert isinstance(cut.value[0].name, Unknown)
-    assert "NVIDIA A100-SXM..." in cut.value[0].name.detail
 
 
 @pytest.mark.parametrize(
@@ -110,7 +91,6 @@ def test_real_failures_without_driver(version: str, case: str, code: int) -> Non
     assert reading.message.value is not None
     assert reading.message.value.startswith("NVIDIA-SMI ")
     assert isinstance(reading.driver_version, Absent)
-    assert isinstance(reading.gpus, Absent)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +112,10 @@ def test_other_failures_leave_the_driver_unknown(text: str, code: int) -> None:
     assert reading.message.value == (" ".join(text.split("\n")).strip() or None)
     assert isinstance(reading.driver_version, Unknown)
     assert str(code) in reading.driver_version.detail
-    assert isinstance(reading.gpus, Unknown)
 
 
-def test_no_devices_means_absent_gpus_not_an_absent_driver() -> None:
+def test_no_devices_do_not_mean_an_absent_driver() -> None:
     reading = finished("No devices were found\n", 6)
-    assert isinstance(reading.gpus, Absent)
     assert isinstance(reading.driver_version, Unknown)
 
 
@@ -153,7 +131,6 @@ def test_error_text_with_exit_code_0() -> None:
     assert reading.message.value == "Failed to initialize NVML: Unknown Error"
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "unparsable"
-    assert isinstance(reading.gpus, Unknown)
 
 
 def test_garbage_and_crash() -> None:
@@ -164,39 +141,6 @@ def test_garbage_and_crash() -> None:
     crash = finished("", -11)
     assert isinstance(crash.exit_code, Unknown)
     assert crash.exit_code.why == "crashed"
-
-
-def test_banner_without_gpu_rows() -> None:
-    banner = "| NVIDIA-SMI 550.163.01   Driver Version: 550.163.01     CUDA Version: 12.4     |\n"
-    assert isinstance(finished(banner).gpus, Absent)
-
-
-MIG_TABLE = """\
-|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                   On |
-| N/A   33C    P0             51W /  400W |       3MiB /  40960MiB |     N/A      E. Process |
-|                                         |                        |             Enabled* |
-|   1  NVIDIA H100 PCIe               On  |   00000000:08:00.0 Off |                  N/A |
-|ERR!  ERR! ERR!            ERR! /  ERR!  |   Unable to read       |     ERR!         ERR! |
-|  0    1   0   0  |              11MiB / 20096MiB    | 42      0 |  3   0    2    0    0 |
-"""
-
-
-def test_table_with_mig_and_errors() -> None:
-    first, second = parse_table(MIG_TABLE, SMI)
-    assert first.mig_enabled.value is True
-    assert first.compute_mode.value == "exclusive-process"
-    assert isinstance(second.memory_bytes, Unknown)
-    assert isinstance(second.compute_mode, Unknown)
-
-
-def test_memory_without_a_known_compute_mode() -> None:
-    (gpu,) = parse_table(
-        "|   0  Tesla T4            Off  | 00000000:00:1E.0 Off |        0 |\n"
-        "| N/A   33C    P0    51W / 400W |      3MiB / 15109MiB |      0%  |\n",
-        SMI,
-    )
-    assert gpu.memory_bytes.value == 15109 << 20
-    assert isinstance(gpu.compute_mode, Unknown)
 
 
 def smi_host(**entry: Any) -> Any:
