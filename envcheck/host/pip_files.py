@@ -1,11 +1,11 @@
-"""Find the configuration files of pip.
+"""Find and read the configuration files of pip.
 
-What reads them, host/pip_settings.py, takes 5 ms to import.
+What makes settings of them, host/pip_settings.py, takes 5 ms to import.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Dict, Iterator, Sequence
 
 from envcheck.host.protocol import Variables
 
@@ -52,3 +52,26 @@ def _list_posix_folders(environment: Variables, system: str) -> Iterator[str]:
         if system == "darwin":
             yield f"{home}/Library/Application Support/pip/pip.conf"
         yield f"{environment.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
+
+
+def parse_pip_file(text: str, sections: Sequence[str]) -> Dict[str, str]:
+    """Parse the options of some sections, of which the later ones override.
+
+    Raises ValueError for a file that pip does not read, either.
+
+    [global]
+    index-url = https://mirror.example/simple
+    """
+    import configparser  # few machines have such a file
+
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    found: Dict[str, str] = {}
+    for name in sections:
+        if parser.has_section(name):
+            for key, value in parser[name].items():
+                found[key.replace("_", "-")] = value
+    return found

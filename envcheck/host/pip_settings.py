@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from zipfile import BadZipFile, ZipFile
 
 from envcheck.host.documents import dig, parse_toml
-from envcheck.host.pip_files import list_pip_files
+from envcheck.host.pip_files import list_pip_files, parse_pip_file
 from envcheck.host.protocol import Variables
 from envcheck.model import UserError
 
@@ -177,21 +178,13 @@ def _parse_number(options: Mapping[str, str], names: Iterable[str], default: flo
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Read one configuration file, {} if it is missing; raises SettingsError for a broken one.
-
-    [global]
-    index-url = https://mirror.example/simple
-    """
-    parser = configparser.RawConfigParser()
+    """Read one configuration file, {} if it is missing; raises SettingsError for a broken one."""
     try:
-        parser.read_string(path.read_text(encoding="utf-8"))
+        return parse_pip_file(path.read_text(encoding="utf-8"), _SECTIONS)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(f"pip's configuration file {path} cannot be read: {reason}") from error
-    sections = [parser[name] for name in _SECTIONS if parser.has_section(name)]
-    return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"pip's configuration file {path} cannot be read: {error}") from error
 
 
 def _read_environment(environment: Variables) -> dict[str, str]:
@@ -414,29 +407,15 @@ def without_options(text: str, names: Iterable[str]) -> str:
         raise SettingsError(
             f"pip's configuration file cannot be read: {str(error).splitlines()[0]}"
         ) from error
-    lines = [
-        line for section in parser.sections() for line in _format_section(parser[section], names)
-    ]
-    missing = [name for name in (*_SECTIONS, "uninstall") if not parser.has_section(name)]
-    return (
-        "\n".join(
-            [
-                *lines,
-                *(
-                    line
-                    for name in missing
-                    for line in (f"[{name}]", *(f"{key} =" for key in names))
-                ),
-            ]
-        )
-        + "\n"
-    )
-
-
-def _format_section(section: configparser.SectionProxy, names: Iterable[str]) -> Iterator[str]:
-    yield f"[{section.name}]"
-    for key, value in section.items():
-        if key.replace("_", "-") not in names:
-            yield f"{key} = " + value.replace("\n", "\n  ")
-    for key in names:
-        yield f"{key} ="
+    for name in (*_SECTIONS, "uninstall"):
+        if not parser.has_section(name):
+            parser.add_section(name)
+    for section in parser.values():
+        for key in list(section):
+            if key.replace("_", "-") in names:
+                del section[key]
+        if section.name != parser.default_section:
+            section.update(dict.fromkeys(names, ""))
+    written = io.StringIO()
+    parser.write(written)
+    return written.getvalue()

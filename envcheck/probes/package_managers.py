@@ -6,7 +6,7 @@ import re
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.paths import join_path
-from envcheck.host.pip_files import list_pip_files
+from envcheck.host.pip_files import list_pip_files, parse_pip_file
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Unknown, from_file
 
@@ -28,14 +28,11 @@ def read_pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
 
     From global, user and environment files, then PIP_* variables.
     """
-    files = tuple(_list_pip_files(host))
-    values, read, unread = _merge_files(host, files, parse_pip_configuration)
-    for key in PIP_KEYS:
-        variable = "PIP_" + key.upper().replace("-", "_")
-        if host.environment().get(variable):
-            values[key] = remove_credentials(host.environment()[variable])
-            read.append(variable)
-    return _make_configuration_fact(values, read, files, unread)
+    environment = host.environment()
+    prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX") or ""
+    files = tuple(list_pip_files(environment, host.system, prefix))
+    variables = {f"PIP_{key.upper().replace('-', '_')}": key for key in PIP_KEYS}
+    return _read_files(host, files, parse_pip_configuration, variables)
 
 
 def parse_pip_configuration(text: str) -> Dict[str, str]:
@@ -47,31 +44,20 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
         https://download.example.org/whl/cu126
         https://download.example.org/whl/cpu
     """
-    sections: Dict[str, Dict[str, str]] = {"global": {}, "install": {}}
-    current: Dict[str, str] = {}
-    key = ""
-    for line in text.split("\n"):
-        if not line.strip() or line.lstrip().startswith(("#", ";")):
-            continue
-        header = re.search(r"^\[([^\]]+)\]", line)
-        if header:
-            current = sections.setdefault(header.group(1).strip().lower(), {})
-            key = ""
-        elif line[0].isspace() and key:
-            current[key] = (current[key] + " " + line.strip()).strip()
-        elif re.search(r"[=:]", line):
-            name, value = re.split(r"[=:]", line, maxsplit=1)
-            key = name.strip().lower().replace("_", "-")
-            current[key] = value.strip()
-    merged = {**sections["global"], **sections["install"]}
-    return {name: remove_credentials(merged[name]) for name in PIP_KEYS if name in merged}
+    try:
+        found = parse_pip_file(text, ("global", "install"))
+    except ValueError:
+        return {}
+    return {
+        name: remove_credentials(" ".join(found[name].split()))
+        for name in PIP_KEYS
+        if name in found
+    }
 
 
 def read_conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
     """Return channels and channel priority from the .condarc files; later files take precedence."""
-    files = tuple(_list_conda_files(host))
-    values, read, unread = _merge_files(host, files, parse_condarc)
-    return _make_configuration_fact(values, read, files, unread)
+    return _read_files(host, tuple(_list_conda_files(host)), parse_condarc, {})
 
 
 def parse_condarc(text: str) -> Dict[str, str]:
@@ -102,10 +88,13 @@ def remove_credentials(text: str) -> str:
     return re.sub(r"(://[^\s]*?/t/)[^/\s]+", r"\1<token>", text)
 
 
-def _merge_files(
-    host: Host, files: Tuple[str, ...], parse: Callable[[str], Mapping[str, str]]
-) -> Tuple[Dict[str, str], List[str], Optional[Unknown]]:
-    """Return the values of configuration files, the files, and why the last was unreadable."""
+def _read_files(
+    host: Host,
+    files: Tuple[str, ...],
+    parse: Callable[[str], Mapping[str, str]],
+    variables: Mapping[str, str],
+) -> Fact[Mapping[str, str]]:
+    """Return the values of configuration files, and of the variables that go before them."""
     values: Dict[str, str] = {}
     read: List[str] = []
     unread: Optional[Unknown] = None
@@ -116,23 +105,13 @@ def _merge_files(
             read.append(path)
         elif isinstance(text, Unknown):
             unread = text
-    return values, read, unread
-
-
-def _make_configuration_fact(
-    values: Mapping[str, str], read: List[str], files: Tuple[str, ...], unread: Optional[Unknown]
-) -> Fact[Mapping[str, str]]:
+    for variable, key in variables.items():
+        if host.environment().get(variable):
+            values[key] = remove_credentials(host.environment()[variable])
+            read.append(variable)
     if unread is not None:
         return unread
-    if read:
-        return from_file(values, ", ".join(read))
-    return Absent(files)
-
-
-def _list_pip_files(host: Host) -> Iterator[str]:
-    environment = host.environment()
-    prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX") or ""
-    return list_pip_files(environment, host.system, prefix)
+    return from_file(values, ", ".join(read)) if read else Absent(files)
 
 
 def _list_conda_files(host: Host) -> Iterator[str]:
