@@ -67,14 +67,13 @@ class ElfImage:
         for index in range(count):
             place = offset + index * size
             if self.is_64:
-                kind, _, start, address, _, length = struct.unpack_from(
-                    self._order + "IIQQQQ", self._data, place
-                )
+                kind, _, start, address, _, length = self._unpack("IIQQQQ", place)
             else:
-                kind, start, address, _, length = struct.unpack_from(
-                    self._order + "IIIII", self._data, place
-                )
+                kind, start, address, _, length = self._unpack("IIIII", place)
             yield kind, start, address, length
+
+    def _unpack(self, layout: str, place: int) -> Tuple[Any, ...]:
+        return struct.unpack_from(self._order + layout, self._data, place)
 
     def _check_size(self) -> None:
         end = max(
@@ -144,17 +143,13 @@ class ElfImage:
         place = self._offset(_VERNEED) if _VERNEED in self.entries else 0
         total = 0  # each of many entries may claim many, all at one place
         for _ in range(self._count(_VERNEEDNUM) if place else 0):
-            _, count, file, first, following = struct.unpack_from(
-                self._order + "HHIII", self._data, place
-            )
+            _, count, file, first, following = self._unpack("HHIII", place)
             item = place + first
             total += count
             if total > _VERSIONS:
                 raise ValueError(f"more than {_VERSIONS} symbol versions")
             for _ in range(count):
-                _, flags, index, name, after = struct.unpack_from(
-                    self._order + "IHHII", self._data, item
-                )
+                _, flags, index, name, after = self._unpack("IHHII", item)
                 yield self.text(file), self.text(name), index, bool(flags & _WEAK_VERSION)
                 item += after
             place += following
@@ -163,10 +158,8 @@ class ElfImage:
         """Yield name and index of each version that this file defines."""
         place = self._offset(_VERDEF) if _VERDEF in self.entries else 0
         for _ in range(self._count(_VERDEFNUM) if place else 0):
-            _, _, index, _, _, first, following = struct.unpack_from(
-                self._order + "HHHHIII", self._data, place
-            )
-            (name,) = struct.unpack_from(self._order + "I", self._data, place + first)
+            _, _, index, _, _, first, following = self._unpack("HHHHIII", place)
+            (name,) = self._unpack("I", place + first)
             yield self.text(name), index
             place += following
 
@@ -201,7 +194,7 @@ class ElfImage:
         Those in the GNU hash table follow them.
         """
         table = self._offset(_GNU_HASH if _GNU_HASH in self.entries else _HASH)
-        (count,) = struct.unpack_from(self._order + "I", self._data, table + 4)
+        (count,) = self._unpack("I", table + 4)
         if count > _LIMIT:
             raise ValueError(f"{count} symbols")
         return int(count)
@@ -225,7 +218,7 @@ class ElfImage:
         By the Bloom filter, a bucket and its chain.
         """
         table = self._offset(_GNU_HASH)
-        buckets, first, blooms, shift = struct.unpack_from(self._order + "4I", self._data, table)
+        buckets, first, blooms, shift = self._unpack("4I", table)
         bits, value = self._word.size * 8, hash_gnu(name)
         if not buckets or not blooms:
             raise ValueError("an empty hash table")
@@ -233,12 +226,12 @@ class ElfImage:
             self._data, table + 16 + value // bits % blooms * self._word.size
         )
         chains = table + 16 + blooms * self._word.size
-        (number,) = struct.unpack_from(self._order + "I", self._data, chains + value % buckets * 4)
+        (number,) = self._unpack("I", chains + value % buckets * 4)
         if not bloom >> value % bits & bloom >> (value >> shift) % bits & 1 or number < first:
             return
         chain = chains + buckets * 4 - first * 4
         for index in range(number, number + _LIMIT):
-            (found,) = struct.unpack_from(self._order + "I", self._data, chain + index * 4)
+            (found,) = self._unpack("I", chain + index * 4)
             if found | 1 == value | 1:
                 yield index
             if found & 1:
@@ -247,19 +240,15 @@ class ElfImage:
     def _list_sysv(self, name: bytes) -> Iterator[int]:
         """Yield the symbols in the bucket of a name, of a file with the older table alone."""
         table = self._offset(_HASH)
-        buckets, count = struct.unpack_from(self._order + "2I", self._data, table)
+        buckets, count = self._unpack("2I", table)
         if not buckets:
             raise ValueError("an empty hash table")
-        (index,) = struct.unpack_from(
-            self._order + "I", self._data, table + 8 + hash_sysv(name) % buckets * 4
-        )
+        (index,) = self._unpack("I", table + 8 + hash_sysv(name) % buckets * 4)
         for _ in range(count):
             if not index:
                 return
             yield index
-            (index,) = struct.unpack_from(
-                self._order + "I", self._data, table + 8 + buckets * 4 + index * 4
-            )
+            (index,) = self._unpack("I", table + 8 + buckets * 4 + index * 4)
 
     def _is_definition(self, index: int, name: bytes, version: str) -> bool:
         fields = self._symbol.unpack_from(
@@ -274,9 +263,7 @@ class ElfImage:
             return False
         if not version or _VERSYM not in self.entries:
             return True
-        (mark,) = struct.unpack_from(
-            self._order + "H", self._data, self._offset(_VERSYM) + index * 2
-        )
+        (mark,) = self._unpack("H", self._offset(_VERSYM) + index * 2)
         if mark in (0, 1):  # defined without a version: it serves any
             return True
         return any(
