@@ -295,8 +295,15 @@ class Inspection:
             # the extra that it came with is not recorded
             stated: Fact[str] = Known(named, source) if named else SILENT
             nothing = Absent((source.where,))
-            loaded = (Known((), source), nothing)
-            return cuda_build(framework.name, distribution, source, (stated, nothing), loaded)
+            return cuda_build(
+                framework.name,
+                distribution,
+                source,
+                cuda_version=stated,
+                cudnn_version=nothing,
+                libraries=Known((), source),
+                runpath=nothing,
+            )
         if not paths and framework.cuda.needs_gpu:
             return damaged_build(framework.name, distribution, "none of its libraries is there")
         if not paths:
@@ -311,9 +318,15 @@ class Inspection:
         cuda_version = linked_version("libcudart.so.", libraries)
         if cuda:
             cuda_version = from_file(cuda, paths[0])
-        cudnn = _part_version(libraries) or linked_version("libcudnn.so.", libraries)
-        versions = (cuda_version, cudnn)
-        return cuda_build(framework.name, distribution, source, versions, (libraries, runpath))
+        return cuda_build(
+            framework.name,
+            distribution,
+            source,
+            cuda_version=cuda_version,
+            cudnn_version=_part_version(libraries) or linked_version("libcudnn.so.", libraries),
+            libraries=libraries,
+            runpath=runpath,
+        )
 
     def _find(self, path: str) -> Tuple[str, ...]:
         """Find a file; of a name with *, the first that is there.
@@ -443,16 +456,10 @@ def cpu_build(framework: str, distribution: Distribution, source: Source) -> Fra
 
 
 def cuda_build(
-    framework: str,
-    distribution: Distribution,
-    source: Source,
-    versions: Tuple[Fact[str], Fact[str]],
-    loaded: Tuple[Fact[Tuple[LibraryLookup, ...]], Fact[Tuple[str, ...]]],
+    framework: str, distribution: Distribution, source: Source, **facts: Fact[Any]
 ) -> FrameworkBuild:
     """Describe a build for a CUDA and a cuDNN, with the libraries it loads and its RUNPATH."""
-    read = zip(("cuda_version", "cudnn_version", "libraries", "runpath"), (*versions, *loaded))
-    is_cuda = Known(True, source)
-    return make_build(framework, distribution, SILENT, cuda_build=is_cuda, **dict(read))
+    return make_build(framework, distribution, SILENT, cuda_build=Known(True, source), **facts)
 
 
 def damaged_build(

@@ -108,12 +108,15 @@ class Jax(Framework):
         silent: Fact[str] = Unknown(
             "failed", "the distribution does not name it", (distribution.location,)
         )
-        versions = (
-            Known(cuda, source) if cuda else silent,
-            Known(cudnn, source) if cudnn else silent,
+        return cuda_build(
+            self.name,
+            distribution,
+            source,
+            cuda_version=Known(cuda, source) if cuda else silent,
+            cudnn_version=Known(cudnn, source) if cudnn else silent,
+            libraries=with_names(libraries),
+            runpath=runpath,
         )
-        loaded = (with_names(libraries), runpath)
-        return cuda_build(self.name, distribution, source, versions, loaded)
 
     def draft(self, row: RowDraft) -> None:
         """State what a CUDA plugin says of itself, or which extras of jax bring one."""

@@ -95,8 +95,15 @@ class OnnxRuntime(Framework):
         cuda_version = _cut_to_major(linked_version("libcudart.so.", libraries))
         if cuda:
             cuda_version = _state_cuda(distribution, cuda)
-        versions = (cuda_version, _cudnn_version(distribution, info, libraries))
-        return cuda_build(self.name, distribution, source, versions, (libraries, runpath))
+        return cuda_build(
+            self.name,
+            distribution,
+            source,
+            cuda_version=cuda_version,
+            cudnn_version=_cudnn_version(distribution, info, libraries),
+            libraries=libraries,
+            runpath=runpath,
+        )
 
     def draft(self, row: RowDraft) -> None:
         """State what the wheel's own texts and its extras say.

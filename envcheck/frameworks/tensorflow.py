@@ -30,7 +30,6 @@ from envcheck.model import (
     Unknown,
     canonical_name,
     major,
-    replace,
 )
 from envcheck.model.versions import cuda_of_digits, major_minor
 
@@ -122,13 +121,18 @@ class TensorFlow(Framework):
         libraries, runpath = lookups(inspection.search, callers)
         capabilities = info.get("cuda_compute_capabilities")
         silent = Unknown("failed", "this release's build_info does not name them", (source.where,))
-        versions = (
-            Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries),
-            Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries),
-        )
-        loaded = (with_names(libraries), runpath)
-        return replace(
-            cuda_build(self.name, distribution, source, versions, loaded),
+        return cuda_build(
+            self.name,
+            distribution,
+            source,
+            cuda_version=Known(cuda, source)
+            if cuda
+            else linked_version("libcudart.so.", libraries),
+            cudnn_version=(
+                Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries)
+            ),
+            libraries=with_names(libraries),
+            runpath=runpath,
             compute_capabilities=(
                 Known(tuple(map(str, capabilities)), source) if capabilities else silent
             ),

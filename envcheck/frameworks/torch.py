@@ -90,9 +90,15 @@ class Torch(Framework):
         ]
         libraries, runpath = lookups(search, callers, preload="fallback")
         linked = linked_version("libcudnn.so.", libraries)
-        cudnn = self._cudnn_version(inspection, distribution, linked)
-        versions = (Known(major_minor(cuda), source), cudnn)
-        return cuda_build(self.name, distribution, source, versions, (libraries, runpath))
+        return cuda_build(
+            self.name,
+            distribution,
+            source,
+            cuda_version=Known(major_minor(cuda), source),
+            cudnn_version=self._cudnn_version(inspection, distribution, linked),
+            libraries=libraries,
+            runpath=runpath,
+        )
 
     def _cudnn_version(
         self, inspection: Inspection, distribution: Distribution, linked: Fact[str]
