@@ -80,35 +80,34 @@ def clear_interrupt() -> None:
     _state.was_interrupted = False
 
 
-class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have to be imported for it
-    """Raise an interrupt at the end of the block, when its new process can be ended."""
+class _Delay:
+    """Raise an interrupt later; a counter of the state says how many blocks ask for it."""
+
+    counter = ""
 
     def __enter__(self) -> None:
-        """Start to defer."""
+        """Start to delay."""
         # only the main thread receives signals
         self._is_main = _thread.get_ident() == _get_main_thread()
-        _state.deferrals += self._is_main
+        vars(_state)[self.counter] += self._is_main
 
     def __exit__(self, *_: object) -> None:
         """Raise a pending interrupt."""
-        _state.deferrals -= self._is_main
+        vars(_state)[self.counter] -= self._is_main
         if self._is_main:
             _raise_pending()
 
 
-class hold_interrupts:  # noqa: N801 - as above
+class defer_interrupts(_Delay):  # noqa: N801 - a context manager; contextlib would have to be imported for it
+    """Raise an interrupt at the end of the block, when its new process can be ended."""
+
+    counter = "deferrals"
+
+
+class hold_interrupts(_Delay):  # noqa: N801 - as above
     """Raise an interrupt only in `allow_interrupts`, or at the block's end."""
 
-    def __enter__(self) -> None:
-        """Start to hold."""
-        self._is_main = _thread.get_ident() == _get_main_thread()
-        _state.holds += self._is_main
-
-    def __exit__(self, *_: object) -> None:
-        """Raise a pending interrupt."""
-        _state.holds -= self._is_main
-        if self._is_main:
-            _raise_pending()
+    counter = "holds"
 
 
 class allow_interrupts:  # noqa: N801 - as above

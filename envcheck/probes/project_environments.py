@@ -340,45 +340,25 @@ def _workon_home(host: Host) -> str:
     return folder
 
 
-# what a program keeps -> the variable that names the place, and the place by system
+# what a program keeps -> the variable that names the place, the place below HOME, that of macOS
 _USER_FOLDERS = {
-    "config": (
-        "XDG_CONFIG_HOME",
-        {
-            "linux": "/.config/{}",
-            "darwin": "/Library/Application Support/{}",
-            "windows": "/{}",
-        },
-    ),
-    "data": (
-        "XDG_DATA_HOME",
-        {
-            "linux": "/.local/share/{}",
-            "darwin": "/Library/Application Support/{}",
-            "windows": "/{}",
-        },
-    ),
-    "cache": (
-        "XDG_CACHE_HOME",
-        {"linux": "/.cache/{}", "darwin": "/Library/Caches/{}", "windows": "/{}/Cache"},
-    ),
+    "config": ("XDG_CONFIG_HOME", ".config", "Application Support"),
+    "data": ("XDG_DATA_HOME", ".local/share", "Application Support"),
+    "cache": ("XDG_CACHE_HOME", ".cache", "Caches"),
 }
 
 
 def _user_folder(host: Host, kind: str, name: str) -> str:
-    """Return a person's folder of a program: config, data or cache.
-
-    A place below HOME by system, or below what a variable names.
-    """
-    variable, places = _USER_FOLDERS[kind]
+    """Return a person's folder of a program: config, data or cache."""
+    variable, usual, on_macos = _USER_FOLDERS[kind]
     environment = host.environment()
     if host.system == "windows":
-        return environment.get("LOCALAPPDATA", "") + places["windows"].format(name)
-    root = environment.get(variable, "") if host.system != "darwin" else ""
+        end = "/Cache" if kind == "cache" else ""
+        return f"{environment.get('LOCALAPPDATA', '')}/{name}{end}"
     home = environment.get("HOME", "")
-    if root:
-        return f"{root}/{name}"
-    return home + places.get(host.system, places["linux"]).format(name)
+    if host.system == "darwin":
+        return f"{home}/Library/{on_macos}/{name}"
+    return f"{environment.get(variable) or f'{home}/{usual}'}/{name}"
 
 
 def _read(host: Host, path: str) -> str:

@@ -128,31 +128,31 @@ def parse_events(text: str) -> ScriptEvents:
                 results.append(_read_result(event))
                 pending = None
             case "measure":
-                measures.append(_measure(event))
+                measures.append(_read_measure(event))
             case "done":
                 done = True
     return ScriptEvents(framework, tuple(listings), tuple(results), tuple(measures), pending, done)
 
 
+_TEXTS = ("check", "device", "message", "ran_on", "error", "finding")  # of a result
+_OF_MEASURE = ("check", "device", "name", "unit", "note")
+
+
+def _read_texts(event: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: str(event.get(name) or "") for name in names}
+
+
 def _read_result(event: dict[str, Any]) -> Result:
     outcome = event.get("outcome")
     return Result(
-        check=str(event.get("check", "")),
-        device=str(event.get("device", "")),
         outcome=outcome if outcome in SCRIPT_OUTCOMES else RAISED,
         seconds=_read_number(event.get("seconds")),
-        message=str(event.get("message") or ""),
-        ran_on=str(event.get("ran_on") or ""),
-        error=str(event.get("error") or ""),
-        finding=str(event.get("finding") or ""),
+        **_read_texts(event, _TEXTS),
     )
 
 
-def _measure(event: dict[str, Any]) -> Measure:
-    check, device, name, unit, note = (
-        str(event.get(key, "")) for key in ("check", "device", "name", "unit", "note")
-    )
-    return Measure(check, device, name, _read_number(event.get("value")), unit, note)
+def _read_measure(event: dict[str, Any]) -> Measure:
+    return Measure(value=_read_number(event.get("value")), **_read_texts(event, _OF_MEASURE))
 
 
 def _read_listing(event: dict[str, Any]) -> Listing:
