@@ -123,40 +123,22 @@ def parse_modules(text: str) -> Tuple[str, ...]:
 
 # Debian renames the module: nvidia-current.ko, nvidia-tesla-470.ko, nvidia-legacy-390xx.ko.
 _MODULE_FILE = r"nvidia(?:-current|-tesla(?:-\w+)?|-legacy-\w+|-open)?\.ko(?:\.xz|\.zst|\.gz)?"
-_SIGNATURE_TRAILER = b"~Module signature appended~"
-_MAX_MODULE_BYTES = 64 << 20  # reading the end of a module means reading all of it
-_MODULE_FOLDERS = (
-    "updates/dkms",
-    "updates",
-    "extra",
-    "extra/nvidia",
-    "weak-updates/nvidia",
-    "kernel/drivers/video",
-)
 _MODINFO = ("/usr/sbin/modinfo", "/sbin/modinfo", "/usr/bin/modinfo", "/bin/modinfo")
 
 
 def find_module_file(host: Host) -> Fact[str]:
-    """Find nvidia.ko for the running kernel.
-
-    In depmod's index, else in the folders that installers use.
-    """
+    """Find nvidia.ko for the running kernel in depmod's index, as modprobe does."""
     release = host.system_facts().get("kernel_release")
     if not release:
         return Unknown("failed", "the kernel release is unknown", ("uname -r",))
     root = f"/lib/modules/{release}"
     index = host.read_text(f"{root}/modules.dep", 8 << 20)
-    line = parse_modules_dep(index.value) if isinstance(index, Known) else None
-    if line is not None:
-        return from_file(f"{root}/{line}", f"{root}/modules.dep", line)
-    folders = [f"{root}/{inner}" for inner in _MODULE_FOLDERS]
-    for folder in folders:
-        for name in list_names(host, folder):
-            if re.match(_MODULE_FILE + "$", name):
-                return from_file(f"{folder}/{name}", folder, name)
-    if isinstance(index, Unknown):
+    if not isinstance(index, Known):
         return index
-    return Absent((f"{root}/modules.dep", *folders))
+    line = parse_modules_dep(index.value)
+    if line is None:
+        return Absent((f"{root}/modules.dep",))
+    return from_file(f"{root}/{line}", f"{root}/modules.dep", line)
 
 
 def parse_modules_dep(text: str) -> Optional[str]:
@@ -168,9 +150,9 @@ def parse_modules_dep(text: str) -> Optional[str]:
 
 
 def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bool]:
-    """Return whether the module file is signed: by its trailer, else by modinfo.
+    """Return whether the module file is signed, by modinfo.
 
-    Not for a loaded module: the kernel has accepted it, and the file is large.
+    Not for a loaded module: the kernel has accepted it.
     """
     if not isinstance(module, Known):
         return module
@@ -179,22 +161,13 @@ def read_signature(host: Host, module: Fact[str], *, is_loaded: bool) -> Fact[bo
         return Unknown(
             "failed", "not read because the module is loaded, so the kernel accepts it", (path,)
         )
-    status = host.status(path)
-    if path.endswith(".ko") and status.value and status.value.size <= _MAX_MODULE_BYTES:
-        data = host.read_bytes(path, _MAX_MODULE_BYTES)
-        if not isinstance(data, Known):
-            return data
-        is_signed = _SIGNATURE_TRAILER in data.value[-64:]
-        return from_file(
-            is_signed, path, _SIGNATURE_TRAILER.decode() if is_signed else "no signature"
-        )
     return _run_modinfo(host, path)
 
 
 def _run_modinfo(host: Host, path: str) -> Fact[bool]:
     program = next((place for place in _MODINFO if isinstance(host.status(place), Known)), None)
     if program is None:
-        return Unknown("failed", f"{path} is compressed, and modinfo is not installed", _MODINFO)
+        return Unknown("failed", "modinfo, which reads it, is not installed", _MODINFO)
     done = host.run([program, "-F", "sig_id", path])
     if not isinstance(done, Known):
         if isinstance(done, Absent):

@@ -46,9 +46,7 @@ def test_modules_dep(line: str, path: str | None) -> None:
 
 def test_module_file() -> None:
     assert find_module_file(bare({f"{ROOT}/modules.dep": DEP})).value == MODULE
-    extra = f"{ROOT}/extra/nvidia/nvidia.ko.xz"
-    assert find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"})).value == extra
-    assert find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"})).value == extra
+    assert isinstance(find_module_file(bare({f"{ROOT}/modules.dep": "kernel/a.ko:\n"})), Absent)
     assert isinstance(find_module_file(bare()), Absent)
     assert isinstance(find_module_file(bare({f"{ROOT}/modules.dep": {"error": "denied"}})), Unknown)
     assert isinstance(find_module_file(bare(system_facts={"kernel_release": ""})), Unknown)
@@ -60,14 +58,8 @@ def signature(files: dict[str, Any], path: str = MODULE, **recording: Any) -> An
     )
 
 
-def test_signature_by_trailer() -> None:
-    assert signature({MODULE: "code~Module signature appended~\n"}).value is True
-    assert signature({MODULE: "code"}).value is False
-    assert isinstance(signature({MODULE: {"kind": "fifo"}}), Unknown)
-
-
-def test_signature_of_a_compressed_module() -> None:
-    path = MODULE + ".zst"
+@pytest.mark.parametrize("path", [MODULE, MODULE + ".zst"])
+def test_signature(path: str) -> None:
     argv = [MODINFO, "-F", "sig_id", path]
     assert isinstance(signature({path: "x"}, path), Unknown)
 

@@ -1,44 +1,40 @@
-"""Jetson: the integrated GPU by device tree, model and release file."""
+"""Jetson: the integrated GPU by device tree and release file."""
 
 from __future__ import annotations
 
 import pytest
 
-from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Unknown
 from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.jetson import JetsonTable, parse_compatible, parse_model
+from envcheck.probes.jetson import parse_compatible
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
 ORIN = {
     "/proc/device-tree/compatible": "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0",
-    "/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0",
 }
-TABLE = load_data("nvidia/jetson", JetsonTable)
 
 
 @pytest.mark.parametrize(
-    ("model", "capability"),
+    ("chip", "capability"),
     [
-        ("NVIDIA Jetson TX1 Developer Kit\0", "5.3"),
-        ("NVIDIA Jetson Nano Developer Kit\0", "5.3"),
-        ("NVIDIA Jetson TX2 NX Developer Kit\0", "6.2"),
-        ("NVIDIA Jetson Xavier NX Developer Kit\0", "7.2"),
-        ("NVIDIA Jetson Orin Nano Developer Kit\0", "8.7"),
-        ("NVIDIA Jetson AGX Thor Developer Kit\0", "11.0"),
+        ("tegra210", "5.3"),
+        ("tegra186", "6.2"),
+        ("tegra194", "7.2"),
+        ("tegra234", "8.7"),
+        ("tegra264", "11.0"),
     ],
 )
-def test_models(model: str, capability: str) -> None:
-    gpus = collect_gpus(bare({"/proc/device-tree/model": model}))
+def test_chips(chip: str, capability: str) -> None:
+    gpus = collect_gpus(bare({"/proc/device-tree/compatible": f"nvidia,board\0nvidia,{chip}\0"}))
     assert gpus.value is not None
     assert gpus.value[0].compute_capability.value == capability
     assert isinstance(gpus.value[0].pci_address, Absent)
 
 
-def test_the_chip_decides() -> None:
-    assert parse_compatible(ORIN["/proc/device-tree/compatible"], TABLE) == "tegra234"
-    assert parse_compatible("raspberrypi,4-model-b\0brcm,bcm2711\0", TABLE) is None
-    assert parse_model("NVIDIA Jetson Something New\0", TABLE) is None
+def test_the_names_of_a_device_tree() -> None:
+    names = parse_compatible(ORIN["/proc/device-tree/compatible"])
+    assert names == ("p3737-0000+p3701-0000", "p3701-0000", "tegra234")
+    assert parse_compatible("raspberrypi,4-model-b\0brcm,bcm2711\0") == ()
 
 
 def test_nvml_and_device_tree_describe_one_gpu() -> None:
@@ -66,11 +62,14 @@ def test_a_release_file_proves_a_jetson_of_unknown_chip() -> None:
 
 def test_another_board_is_not_a_jetson() -> None:
     assert isinstance(
-        collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent
+        collect_gpus(
+            bare({"/proc/device-tree/compatible": "raspberrypi,4-model-b\0brcm,bcm2711\0"})
+        ),
+        Absent,
     )
 
 
 def test_an_unreadable_device_tree_is_unknown() -> None:
-    gpus = collect_gpus(bare({"/proc/device-tree/model": {"error": "denied"}}))
+    gpus = collect_gpus(bare({"/proc/device-tree/compatible": {"error": "denied"}}))
     assert isinstance(gpus, Unknown)
     assert gpus.why == "denied"
