@@ -129,7 +129,7 @@ def _read_installation(
         find_module_file(host) if has_trace and host.system == "linux" else _NO_TRACE
     )
     nvswitch = detect_nvswitch(host, bus)
-    fabric_version, fabric_running = read_fabric_manager(host, nvswitch, packages)
+    fabric_version, fabric_running = read_fabric_manager(host, nvswitch)
     return {
         "module_file": module_file,
         "module_file_signed": read_signature(

@@ -350,7 +350,7 @@ def _list_of_projects(host: Host, projects: Projects) -> Iterator[Tuple[str, str
             yield posixpath.join(folder, named), _UV, ""
             break
     for place, (folder, names) in enumerate(projects):
-        path, pixi = f"{folder}/.venv", f"{folder}/.pixi/envs/default"
+        path = f"{folder}/.venv"
         usual = path if not isinstance(host.status(path), Absent) else ""
         project = None
         if not _SIGNS.isdisjoint(names):
@@ -363,8 +363,6 @@ def _list_of_projects(host: Host, projects: Projects) -> Iterator[Tuple[str, str
                 usual = ""
         if usual:
             yield usual, _VENV, ""
-        if _is_conda(host, pixi):
-            yield pixi, ".pixi", ""
         if project is not None:
             yield from tools.list_after_usual(project)
         if place == 0 or not set(names).isdisjoint(_REPOSITORIES):

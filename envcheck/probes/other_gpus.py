@@ -22,7 +22,7 @@ from envcheck.model import (
 from envcheck.probes.cpu import read_cpu
 from envcheck.probes.gpus import WSL_DEVICE
 from envcheck.probes.pci import PciDevice, find_pci_name, scan_pci
-from envcheck.probes.windows_gpus import REG, WSL_DRIVERS
+from envcheck.probes.windows_gpus import REG, WSL_DRIVERS, query_registry
 
 _ACCELERATORS = "0x1200"  # PCI class "processing accelerator": AMD's Instinct MI300 and newer
 
@@ -83,11 +83,9 @@ def _read_display_adapters(host: Host) -> Fact[Tuple[OtherGpu, ...]]:
     Sample: 'HKEY_LOCAL_MACHINE\\SYSTEM\\…\\0000\n    DriverDesc    REG_SZ    AMD Radeon RX 7900
     XTX\n'
     """
-    done = host.run((REG, "query", _DISPLAY_ADAPTERS, "/s", "/v", "DriverDesc"), timeout=1.0)
+    done = query_registry(host, _DISPLAY_ADAPTERS, "/s", "/v", "DriverDesc")
     if not isinstance(done, Known):
-        if isinstance(done, Unknown):
-            return done
-        return Unknown("failed", f"{REG} does not exist", (REG,))
+        return done
     names = [name.strip() for name in re.findall(r"DriverDesc\s+REG_SZ\s+(.+)", done.value.stdout)]
     if not names:  # one more key below is closed to users, so the exit status tells nothing
         return Unknown("unparsable", f"{REG} lists no display adapter", (_DISPLAY_ADAPTERS,))

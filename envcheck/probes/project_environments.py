@@ -280,10 +280,10 @@ def _list_direnv(project: Project) -> Iterator[Named]:
 
 
 _AFTER: Tuple[Callable[[Project], Iterator[Named]], ...] = (
+    _list_pixi,
     _list_poetry,
     _list_pdm,
     _list_hatch,
-    _list_pixi,
     _list_conda,
     _list_pyenv,
     _list_direnv,

@@ -6,7 +6,7 @@ import re
 from typing import Optional, Tuple
 
 from envcheck.host.data_files import load_data
-from envcheck.host.protocol import Host
+from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, Fact, Gpu, GpuTable, Known, Source, Unknown
 from envcheck.probes.nvml import make_gpu
 
@@ -37,11 +37,9 @@ def check_wsl_drivers(host: Host) -> Optional[Absent]:
 
 def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read the GPUs among the PCI devices in Windows' registry; absent where none is NVIDIA's."""
-    done = host.run((REG, "query", _WINDOWS_DEVICES), timeout=1.0)
+    done = query_registry(host, _WINDOWS_DEVICES)
     if not isinstance(done, Known):
-        if isinstance(done, Unknown):
-            return done
-        return Unknown("failed", f"{REG} does not exist", (REG,))
+        return done
     if done.value.returncode != 0 or "VEN_" not in done.value.stdout:
         return Unknown("unparsable", f"{REG} lists no PCI device", (_WINDOWS_DEVICES,))
     ids = parse_registry(done.value.stdout)
@@ -58,6 +56,14 @@ def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     return Known(
         gpus, Source("command", f"reg query {_WINDOWS_DEVICES}", f"VEN_10DE&DEV_{ids[0].upper()}")
     )
+
+
+def query_registry(host: Host, *words: str) -> Fact[Completed]:
+    """Ask Windows' registry; every Windows has it, so that no answer is unknown."""
+    done = host.run((REG, "query", *words), timeout=1.0)
+    if isinstance(done, Absent):
+        return Unknown("failed", f"{REG} does not exist", (REG,))
+    return done
 
 
 def parse_registry(text: str) -> Tuple[str, ...]:
