@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import IO, Callable, Iterator, Optional, Sequence
 
-from envcheck.host.process import adopt_orphans, start_process
+from envcheck.host.process import start_process
 from envcheck.host.protocol import Variables
 from envcheck.host.system import kill_processes_with_variable, read_resident_memory
 from envcheck.model import dataclass
@@ -81,13 +81,12 @@ def run_with_limits(
     `on_line` receives each whole line of the report; `folder` is where it starts, if not here. The
     limit on memory is resident memory, never RLIMIT_AS: CUDA reserves more addresses than any
     machine has memory. All that the program started ends with it, in sessions of their own too: it
-    is found by a variable, or as an orphan where it cleared its environment.
+    is found by a variable.
     """
     mark = f"{os.getpid()}.{next(_numbers)}"
     path = os.path.abspath(f"{log}.report")
     place = {"cwd": folder} if folder else {}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(adopt_orphans())
         stack.callback(kill_processes_with_variable, _MARK, mark)
         try:
             stream = stack.enter_context(open(log, "wb"))

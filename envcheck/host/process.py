@@ -10,7 +10,6 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -27,7 +26,6 @@ from typing import (
     Optional,
     Sequence,
     Set,
-    Tuple,
     TypeVar,
 )
 
@@ -442,67 +440,11 @@ def _list_session(leader: int) -> Iterator[int]:
 
     4711 (python3.11 (x)) S 4710 4711 4711 0 -1 4194560 ...
     """
-    for pid, state, _, group, session in _list_processes():
-        if state not in (b"Z", b"X") and leader in (group, session):
-            yield pid
-
-
-def _list_processes() -> "Iterator[Tuple[int, bytes, int, int, int]]":
-    """Yield (number, state, parent, group, session) of each process; nothing without /proc."""
-    for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc/self") else ()):
+    for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
-            state, parent, group, session = stream.read().rpartition(b")")[2].split()[:4]
-            yield int(name), state, int(parent), int(group), int(session)
-
-
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-
-
-@contextlib.contextmanager
-def adopt_orphans() -> Iterator[None]:
-    """Adopt the processes that programs leave in other sessions; kill them at the end.
-
-    While other programs run, the orphans may be theirs: the last block kills them. Children in this
-    session stay.
-    """
-    before = set(_list_adopted())
-    _set_subreaper(is_one=True)
-    try:
-        yield
-    finally:
-        with defer_interrupts():
-            _end_orphans(before)
-
-
-def _set_subreaper(*, is_one: bool) -> None:
-    if sys.platform == "linux":
-        from ctypes import CDLL  # 3 ms, and few programs are run this way
-
-        CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(is_one), 0, 0, 0)
-
-
-def _list_adopted() -> Iterator[int]:
-    own = os.getpid()
-    session = os.getsid(0) if os.name == "posix" else 0
-    for pid, _, parent, _, its_session in _list_processes():
-        if parent == own and its_session != session:
-            yield pid
-
-
-def _end_orphans(before: Set[int]) -> None:
-    deadline = time.monotonic() + _GRACE
-    while time.monotonic() < deadline:
-        orphans = set(_list_adopted()) - before
-        if _starting or _running:  # after the list: what starts now is not in it
-            return
-        if not orphans:
-            break
-        for pid in orphans:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)
-        time.sleep(0.005)
-    _set_subreaper(is_one=False)
+            state, _, group, session = stream.read().rpartition(b")")[2].split()[:4]
+            if state not in (b"Z", b"X") and leader in (int(group), int(session)):
+                yield int(name)
 
 
 def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
