@@ -13,9 +13,9 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from smoke_card import attributes, expected, judge_speed, load_library, read_table
+from smoke_card import load_library, read_table
 from smoke_engine import SkippedError
-from smoke_speed import ABOUT_COPIES, ABOUT_MEMORY, share
+from smoke_speed import ABOUT_COPIES, judge_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,18 +199,21 @@ class Gpu:
         return self.kernels[name]
 
     @contextmanager
-    def memory(self, size: int) -> Iterator[ctypes.c_uint64]:
-        """Hold `size` bytes of the GPU's memory."""
-        address = ctypes.c_uint64(0)
-        self.cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+    def memory(self, size: int, *, on_host: bool = False) -> Iterator[ctypes.c_void_p]:
+        """Hold `size` bytes of the GPU's memory, or locked ones of the host's, which it copies."""
+        bytes_held = ctypes.c_size_t(size)
+        if on_host:
+            address = self.cuda.pointer("cuMemHostAlloc", bytes_held, 0)
+        else:
+            address = self.cuda.pointer("cuMemAlloc_v2", bytes_held)
         try:
             yield address
         finally:
             if not self.cuda.ended:
-                self.cuda.call("cuMemFree_v2", address)
+                self.cuda.call("cuMemFreeHost" if on_host else "cuMemFree_v2", address)
 
     @contextmanager
-    def filled(self, values: Any) -> Iterator[ctypes.c_uint64]:
+    def filled(self, values: Any) -> Iterator[ctypes.c_void_p]:
         """Hold a copy of an array in the GPU's memory."""
         data = memoryview(values).cast("B")
         with self.memory(len(data)) as address:
@@ -218,22 +221,12 @@ class Gpu:
             self.cuda.call("cuMemcpyHtoD_v2", address, source, ctypes.c_size_t(len(data)))
             yield address
 
-    def fetch(self, address: ctypes.c_uint64, values: Any) -> Any:
+    def fetch(self, address: ctypes.c_void_p, values: Any) -> Any:
         """Copy from the GPU's memory into an array and return it."""
         size = len(memoryview(values).cast("B"))
         target = (ctypes.c_char * size).from_buffer(values)
         self.cuda.call("cuMemcpyDtoH_v2", target, address, ctypes.c_size_t(size))
         return values
-
-    @contextmanager
-    def locked(self, size: int) -> Iterator[ctypes.c_void_p]:
-        """Hold `size` locked bytes of host memory, which the GPU copies itself."""
-        address = self.cuda.pointer("cuMemHostAlloc", ctypes.c_size_t(size), 0)
-        try:
-            yield address
-        finally:
-            if not self.cuda.ended:
-                self.cuda.call("cuMemFreeHost", address)
 
     def free_memory(self) -> Tuple[int, int]:
         """Return free and total memory in bytes."""
@@ -241,18 +234,18 @@ class Gpu:
         self.cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
-    def fill(self, address: ctypes.c_uint64, word: int, count: int) -> None:
+    def fill(self, address: ctypes.c_void_p, word: int, count: int) -> None:
         """Write a 32-bit word `count` times."""
         self.cuda.call("cuMemsetD32_v2", address, ctypes.c_uint(word), ctypes.c_size_t(count))
 
-    def word_at(self, address: ctypes.c_uint64, offset: int) -> int:
+    def word_at(self, address: ctypes.c_void_p, offset: int) -> int:
         """Read the 32-bit word at an offset in bytes."""
         word = ctypes.c_uint32(0)
-        place = ctypes.c_uint64(address.value + offset)
+        place = ctypes.c_void_p((address.value or 0) + offset)
         self.cuda.call("cuMemcpyDtoH_v2", ctypes.byref(word), place, ctypes.c_size_t(4))
         return word.value
 
-    def place_of(self, address: ctypes.c_uint64) -> str:
+    def place_of(self, address: ctypes.c_void_p) -> str:
         """Return the GPU that holds an address, by the driver's word.
 
         Before CUDA 9.2 it tells the context's only.
@@ -568,19 +561,14 @@ def copy_on_device(report: "Report", gpu: "Gpu") -> None:
                 lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES
             )
         speed = 2 * COPIED / seconds / 1e9
-        # an instance has a part of the width, which the driver does not tell
-        whole = not report.gpu.startswith("MIG-")
-        best = expected(attributes()).get("memory") if whole else None
-        about = share(speed, best) + ABOUT_MEMORY
-        report.measure(step.check, gpu.label, "device to device", speed, "GB/s", about)
-        judge_speed(step, "device to device: %.4g GB/s" % speed, speed, best)
+        judge_memory(report, step, "device to device: %.4g GB/s" % speed, speed)
 
 
 def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
     """Measure copies between the computer's memory, locked in place, and the GPU's."""
     with checked(report, "copy-to-device", gpu.label) as step:
         size = ctypes.c_size_t(COPIED)
-        with gpu.locked(COPIED) as here, gpu.memory(COPIED) as there:
+        with gpu.memory(COPIED, on_host=True) as here, gpu.memory(COPIED) as there:
             up = gpu.seconds(
                 lambda: gpu.cuda.call("cuMemcpyHtoDAsync_v2", there, here, size, None), TIMES
             )

@@ -10,7 +10,7 @@ from smoke_card import attributes, expected, judge_speed
 from smoke_numbers import Action
 
 if TYPE_CHECKING:
-    from start import Report
+    from start import Report, Step
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
 # bytes, to the device and within it: many times what its caches hold
@@ -89,20 +89,19 @@ def copy(report: "Report", engine: Any, device: str) -> None:
         # each byte is read and written
         within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9
         report.measure(step.check, device, "host to device", up, "GB/s", ABOUT_COPIES)
-        # an instance has a part of the width, which the driver does not tell
-        whole = not report.gpu.startswith("MIG-")
-        best = expected(attributes()).get("memory") if whole else None
-        report.measure(
-            step.check,
-            device,
-            "device to device",
-            within,
-            "GB/s",
-            share(within, best) + ABOUT_MEMORY,
-        )
-        judge_speed(
-            step, "%.3g GB/s to the device, %.3g GB/s within it" % (up, within), within, best
-        )
+        said = "%.3g GB/s to the device, %.3g GB/s within it" % (up, within)
+        judge_memory(report, step, said, within)
+
+
+def judge_memory(report: "Report", step: "Step", said: str, speed: float) -> None:
+    """Tell the GB/s of copies within a device, and judge them by the width of its memory."""
+    best = None
+    # an instance has a part of the width, which the driver does not tell
+    if not report.gpu.startswith("MIG-"):
+        best = expected(attributes()).get("memory")
+    about = share(speed, best) + ABOUT_MEMORY
+    report.measure(step.check, step.device, "device to device", speed, "GB/s", about)
+    judge_speed(step, said, speed, best)
 
 
 def copy_in_host(report: "Report") -> None:
