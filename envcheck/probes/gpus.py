@@ -20,7 +20,7 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
 
     Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, the device tree of a
     Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
-    address, then by UUID; the numbering of CUDA is not used.
+    address; the numbering of CUDA is not used.
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
@@ -67,45 +67,25 @@ def _find_without_driver(host: Host, otherwise: Fact[Tuple[Gpu, ...]]) -> Fact[T
 
 def _combine(on_bus: List[Gpu], reported: List[Gpu], integrated: Optional[Gpu]) -> List[Gpu]:
     by_address = {gpu.pci_address.value: position for position, gpu in enumerate(on_bus)}
-    by_uuid = {
-        gpu.uuid.value: position
-        for position, gpu in enumerate(on_bus)
-        if gpu.uuid.value is not None
-    }
     combined: Dict[int, Gpu] = dict(enumerate(on_bus))
     # NVML counts GPUs that it cannot open, without anything to match them by.
-    lost = [
-        gpu
-        for gpu in reported
-        if isinstance(gpu.pci_address, Unknown) and isinstance(gpu.uuid, Unknown)
-    ]
+    lost = [gpu for gpu in reported if isinstance(gpu.pci_address, Unknown)]
     reported = [gpu for gpu in reported if gpu not in lost]
     if len(lost) == 1 and len(on_bus) == len(reported) + 1:
-        positions = {_find_position(gpu, by_address, by_uuid) for gpu in reported}
+        positions = {by_address.get(gpu.pci_address.value) for gpu in reported}
         free = [position for position in combined if position not in positions]
-        combined.update(
-            (position, _name_lost_gpu(lost[0], combined[position]))
-            for position in free
-            if len(free) == 1
-        )
+        if len(free) == 1:
+            combined[free[0]] = _name_lost_gpu(lost[0], combined[free[0]])
     else:
         reported += lost
     for gpu in reported:
-        position = _find_position(gpu, by_address, by_uuid)
+        position = by_address.get(gpu.pci_address.value)
         if position is None:
             combined[len(combined)] = gpu
         else:
             combined[position] = _merge(gpu, combined[position])
     gpus = list(combined.values())
     return sorted(_add_integrated(gpus, integrated) if integrated else gpus, key=_get_sort_key)
-
-
-def _find_position(
-    gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]
-) -> Optional[int]:
-    if gpu.pci_address.value in by_address:
-        return by_address[gpu.pci_address.value]
-    return by_uuid.get(gpu.uuid.value) if gpu.uuid.value is not None else None
 
 
 def _name_lost_gpu(reported: Gpu, device: Gpu) -> Gpu:
