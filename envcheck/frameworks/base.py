@@ -111,7 +111,6 @@ class Framework:
     # modules that several distributions share without a clash: jax_plugins
     namespaces: Tuple[str, ...] = ()
     conda_packages: Tuple[str, ...] = ()  # whose build string names CUDA
-    paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
     # patterns of distributions that compute on other GPUs -> rocm, metal
     accelerators: Mapping[str, str] = {}
     apple_backend: str = ""  # its own way to the GPU of an Apple machine, by name: MPS
