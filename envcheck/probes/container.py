@@ -9,8 +9,7 @@ from envcheck.host.paths import or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown, from_file
 
-# Marks of each container in the cgroup path of process 1, and in the layers of the root mount.
-_CGROUP = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
+# marks of each container in the layers of the root mount
 _LAYERS = (
     ("/containers/storage/", "podman"),
     ("/docker/", "docker"),
@@ -66,7 +65,6 @@ def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
     )
     for path, parse in (
         ("/run/systemd/container", lambda text: _NAMES.get(text.strip(), text.strip())),
-        ("/proc/1/cgroup", parse_cgroup),
         ("/proc/self/mountinfo", parse_root_mount),
     ):
         yield path, _parse_mark(host, path, parse)
@@ -78,15 +76,6 @@ def _parse_mark(host: Host, path: str, parse: Callable[[str], Optional[str]]) ->
         return text
     kind = parse(text.value)
     return from_file(kind, path, kind) if kind else Absent((path,))
-
-
-def parse_cgroup(text: str) -> Optional[str]:
-    """Parse the kind of container in /proc/1/cgroup.
-
-    12:devices:/kubepods/besteffort/pod4e3b/0c5d1e
-    0::/docker/3f4c1b2a
-    """
-    return next((kind for mark, kind in _CGROUP if re.search(rf"[/:.-]{mark}", text)), None)
 
 
 def parse_root_mount(text: str) -> Optional[str]:

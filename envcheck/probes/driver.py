@@ -128,7 +128,7 @@ def _read_installation(
     module_file: Fact[str] = (
         find_module_file(host) if has_trace and host.system == "linux" else _NO_TRACE
     )
-    nvswitch = detect_nvswitch(host, bus)
+    nvswitch = detect_nvswitch(bus)
     fabric_version, fabric_running = read_fabric_manager(host, nvswitch)
     return {
         "module_file": module_file,

@@ -18,7 +18,7 @@ WSL_DEVICE = "/dev/dxg"
 def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
-    Sources: PCI in sysfs (needs no driver), /proc/driver/nvidia/gpus, NVML, the device tree of a
+    Sources: PCI in sysfs (needs no driver), NVML, the device tree of a
     Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
     address; the numbering of CUDA is not used.
     """
@@ -30,7 +30,7 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
         bus = Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
     reported = read_nvml(host, find_driver_libraries(host).nvml_to_query).gpus
-    on_bus = [read_bus_gpu(host, device, reported) for device in bus.value or () if device.is_gpu]
+    on_bus = [read_bus_gpu(device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
         sources = (fact.source for fact in (bus, reported, jetson) if fact.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
@@ -20,14 +20,12 @@ from envcheck.model import (
     from_file,
     replace,
 )
-from envcheck.model.text import parse_fields
 from envcheck.probes.nvml import make_gpu
 
 PCI_FOLDER = "/sys/bus/pci/devices"
 _NVIDIA = "10de"
 # VGA, 3D controller (laptops, data center), other display
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
-_NVSWITCHES = "/proc/driver/nvidia-nvswitch/devices"
 _NVSWITCH_CLASS = "0x0680"  # "other bridge", the class of every NVSwitch
 # the network ports of NVIDIA's mainboard chips (before 2010) have that class too
 _FIRST_NVSWITCH_ID = "1ac0"
@@ -104,26 +102,18 @@ def _parse_hex(text: Fact[str]) -> str:
     return digits[2:] if digits.startswith("0x") else ""
 
 
-def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
-    """Return whether the machine has an NVSwitch.
-
-    Its bridge on PCI, else an entry of the driver.
-    """
+def detect_nvswitch(devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
+    """Return whether the machine has an NVSwitch, by its bridge on PCI."""
     switch = next((device for device in devices.value or () if device.is_nvswitch), None)
     if switch:
         return from_file(True, f"{PCI_FOLDER}/{switch.address}/class", switch.device_class)
-    # /dev/nvidia-nvswitchctl proves nothing (the driver creates it everywhere); an entry per switch
-    # does.
-    entries = host.list_folder(_NVSWITCHES).value
-    if entries:
-        return from_file(True, _NVSWITCHES, entries[0])
     if isinstance(devices, Known):
         return Known(False, devices.source)
     return devices
 
 
-def read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> Gpu:
-    """Read a GPU by the driver's files where NVML reported none."""
+def read_bus_gpu(device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> Gpu:
+    """Describe a GPU by sysfs, for what NVML does not report."""
     source = Source(
         "file", f"{PCI_FOLDER}/{device.address}", f"10de:{device.device_id} {device.device_class}"
     )
@@ -134,7 +124,6 @@ def read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]])
         index = Absent((reported.source.where,))
     elif isinstance(reported, Unknown):
         unknown = index = reported
-    model, uuid = read_information(host, device.address)
     device_id: Fact[str] = Unknown(
         "failed", f"{source.where}/device is not readable", (source.where,)
     )
@@ -143,32 +132,10 @@ def read_bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]])
     return make_gpu(
         unknown,
         nvml_index=index,
-        name=model,
-        uuid=uuid if isinstance(uuid, Known) else unknown,
         pci_address=Known(device.address, source),
         pci_id=device_id,
         kernel_driver=device.driver,
     )
-
-
-_INFORMATION = "/proc/driver/nvidia/gpus"
-
-
-def read_information(host: Host, address: str) -> Tuple[Fact[str], Fact[str]]:
-    """Return product name and UUID of the GPU at a PCI address."""
-    path = f"{_INFORMATION}/{address}/information"
-    text = host.read_text(path, 8192)
-    if not isinstance(text, Known):
-        return text, text
-    lines = parse_fields(text.value)
-    return _make_line_fact(lines, "Model", path), _make_line_fact(lines, "GPU UUID", path)
-
-
-def _make_line_fact(lines: Dict[str, str], name: str, path: str) -> Fact[str]:
-    value = lines.get(name, "")
-    if not value or "?" in value or value == "Unknown":  # the driver has not initialized this GPU
-        return Absent((f"{path}: {name}",))
-    return from_file(value, path, f"{name}: {value}")
 
 
 _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")

@@ -11,7 +11,7 @@ import pytest
 from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, HostFacts, Known, Unknown
-from envcheck.probes.container import parse_cgroup, parse_root_mount
+from envcheck.probes.container import parse_root_mount
 from envcheck.probes.cpu import parse_cpuinfo
 from envcheck.probes.host import collect_host, parse_os_release, parse_shm_size, parse_tegra_release
 from envcheck.probes.system_libraries import parse_musl_version
@@ -186,9 +186,8 @@ def test_only_the_first_processor_is_read() -> None:
         ({"/.singularity.d/libs/x": ""}, {}, "apptainer"),
         ({}, {"container": "lxc"}, "lxc"),
         ({"/run/systemd/container": "systemd-nspawn\n"}, {}, "systemd-nspawn"),
-        ({"/proc/1/cgroup": "12:devices:/kubepods/besteffort/pod4e3b/0c5d1e\n"}, {}, "kubernetes"),
-        ({"/proc/1/cgroup": "0::/\n", "/proc/self/mountinfo": OVERLAY}, {}, "docker"),
-        ({"/proc/1/cgroup": "0::/init.scope\n", "/proc/self/mountinfo": HOST}, {}, None),
+        ({"/proc/self/mountinfo": OVERLAY}, {}, "docker"),
+        ({"/proc/self/mountinfo": HOST}, {}, None),
     ],
 )
 def test_containers(files: dict[str, Any], environment: dict[str, str], kind: str | None) -> None:
@@ -198,14 +197,12 @@ def test_containers(files: dict[str, Any], environment: dict[str, str], kind: st
 
 
 def test_container_texts() -> None:
-    assert parse_cgroup("0::/system.slice/docker-3f4c.scope\n") == "docker"
-    assert parse_cgroup("0::/user.slice\n") is None
     assert parse_root_mount(PODMAN) == "podman"
     assert parse_root_mount("") is None
 
 
 def test_an_undetectable_container() -> None:
-    fact = collect({"/proc/1/cgroup": {"error": "denied"}}).container
+    fact = collect({"/proc/self/mountinfo": {"error": "denied"}}).container
     assert isinstance(fact, Unknown)
     assert fact.why == "denied"
 
