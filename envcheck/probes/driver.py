@@ -58,20 +58,18 @@ def collect_driver(host: Host) -> DriverFacts:
         # cuDriverGetVersion of the libcuda that programs load, then NVML, then the banner of
         # nvidia-smi
         cuda_driver_version=choose_reading(
-            cuda.driver_version, nvml.cuda_driver_version, smi.cuda_driver_version
+            cuda.driver_version, nvml.cuda_driver_version, smi.smi_cuda_driver_version
         ),
-        kernel_module_version=kernel.version,
-        kernel_module_kind=kernel.kind,
-        uvm_loaded=kernel.uvm_loaded,
-        nouveau_loaded=kernel.nouveau_loaded,
         logged_faults=_read_log(host, kernel),
-        **_make_user_space_facts(libraries, cuda, nvml, smi),
+        **kernel._asdict(),
+        **smi._asdict(),
+        **_make_user_space_facts(libraries, cuda, nvml),
         **_read_installation(host, kernel, libraries, smi),
     )
 
 
 def _read_log(host: Host, kernel: KernelReading) -> Fact[Tuple[str, ...]]:
-    if kernel.version.value is None:
+    if kernel.kernel_module_version.value is None:
         return Absent(("not looked for: the driver's kernel module is not loaded",))
     from envcheck.probes.kernel_log import read_logged_faults  # only for machines with the driver
 
@@ -83,15 +81,17 @@ def _choose_release(
 ) -> Fact[str]:
     # The loaded kernel module, then NVML, then nvidia-smi. A Linux kernel without the module is
     # decisive; WSL and Windows do not show the module, so only the user space counts.
-    release = choose_reading(kernel.version, nvml.driver_version, smi.driver_version)
-    if isinstance(release, Known) or not isinstance(kernel.version, Absent):
+    release = choose_reading(
+        kernel.kernel_module_version, nvml.driver_version, smi.smi_driver_version
+    )
+    if isinstance(release, Known) or not isinstance(kernel.kernel_module_version, Absent):
         return release
     kernel_decides = host.system == "linux" and isinstance(host.status(WSL_DEVICE), Absent)
-    return kernel.version if kernel_decides else release
+    return kernel.kernel_module_version if kernel_decides else release
 
 
 def _make_user_space_facts(
-    libraries: DriverLibraries, cuda: CudaReading, nvml: NvmlReading, smi: SmiReading
+    libraries: DriverLibraries, cuda: CudaReading, nvml: NvmlReading
 ) -> Dict[str, Any]:
     return {
         "libcuda_path": libraries.libcuda,
@@ -103,11 +103,6 @@ def _make_user_space_facts(
         "cuda_init_result": cuda.init_result,
         "nvml_result": nvml.result,
         "nvml_driver_version": nvml.driver_version,
-        "smi_path": smi.path,
-        "smi_exit_code": smi.exit_code,
-        "smi_driver_version": smi.driver_version,
-        "smi_cuda_driver_version": smi.cuda_driver_version,
-        "smi_message": smi.message,
     }
 
 
@@ -116,7 +111,7 @@ def _read_installation(
 ) -> Dict[str, Any]:
     bus: Fact[Tuple[PciDevice, ...]] = scan_pci(host) if host.system == "linux" else _NO_TRACE
     nodes, dkms = read_device_nodes(host), read_dkms(host)
-    traces = (kernel.version, smi.path, nodes, dkms, host.status(WSL_DEVICE))
+    traces = (kernel.kernel_module_version, smi.smi_path, nodes, dkms, host.status(WSL_DEVICE))
     # what could not be read may be one
     has_trace = (
         libraries.is_any_found
@@ -133,7 +128,7 @@ def _read_installation(
     return {
         "module_file": module_file,
         "module_file_signed": read_signature(
-            host, module_file, is_loaded=isinstance(kernel.version, Known)
+            host, module_file, is_loaded=isinstance(kernel.kernel_module_version, Known)
         ),
         "dkms": dkms,
         "device_nodes": nodes,

@@ -26,10 +26,10 @@ _PROC_VERSION = "/proc/driver/nvidia/version"
 
 
 class KernelReading(NamedTuple):
-    """The nvidia module as the running kernel shows it."""
+    """The nvidia module as the running kernel shows it, named as in DriverFacts."""
 
-    version: Fact[str]
-    kind: Fact[str]
+    kernel_module_version: Fact[str]
+    kernel_module_kind: Fact[str]
     uvm_loaded: Fact[bool]
     nouveau_loaded: Fact[bool]
 

@@ -281,13 +281,13 @@ _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
 
 
 class SmiReading(NamedTuple):
-    """The facts of one run of nvidia-smi."""
+    """The facts of one run of nvidia-smi, named as in DriverFacts."""
 
-    path: Fact[str]
-    exit_code: Fact[int]
-    driver_version: Fact[str]
-    cuda_driver_version: Fact[str]
-    message: Fact[str]
+    smi_path: Fact[str]
+    smi_exit_code: Fact[int]
+    smi_driver_version: Fact[str]
+    smi_cuda_driver_version: Fact[str]
+    smi_message: Fact[str]
 
 
 def find_smi(host: Host) -> Fact[str]:

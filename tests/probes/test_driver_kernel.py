@@ -55,10 +55,10 @@ def test_modules() -> None:
 
 def test_procfs_replaces_a_missing_sysfs() -> None:
     kernel = read_kernel(bare({"/proc/driver/nvidia/version": OPEN}))
-    assert kernel.version.value == "580.95.05"
-    assert isinstance(kernel.version, Known)
-    assert kernel.version.source.where == "/proc/driver/nvidia/version"
-    assert kernel.kind.value == "open"
+    assert kernel.kernel_module_version.value == "580.95.05"
+    assert isinstance(kernel.kernel_module_version, Known)
+    assert kernel.kernel_module_version.source.where == "/proc/driver/nvidia/version"
+    assert kernel.kernel_module_kind.value == "open"
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,13 @@ def test_procfs_replaces_a_missing_sysfs() -> None:
     ],
 )
 def test_faults_in_the_version_file_are_reasons(entry: Any, reason: str) -> None:
-    version = read_kernel(bare({"/sys/module/nvidia/version": entry})).version
+    version = read_kernel(bare({"/sys/module/nvidia/version": entry})).kernel_module_version
     assert isinstance(version, Unknown)
     assert version.why == reason
     assert (
-        read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version.value
+        read_kernel(
+            bare({**loaded(), "/sys/module/nvidia/version": entry})
+        ).kernel_module_version.value
         == "550.163.01"
     )
 
@@ -90,7 +92,7 @@ def test_nouveau_built_in_or_as_a_module() -> None:
 def test_modules_without_proc_modules() -> None:
     masked = RecordedHost({"folders": {"/sys/module": ["ext4"]}})
     assert read_kernel(masked).uvm_loaded.value is False
-    assert isinstance(read_kernel(masked).version, Absent)
+    assert isinstance(read_kernel(masked).kernel_module_version, Absent)
     denied = RecordedHost({"files": {"/sys/module": {"error": "denied"}}})
     assert isinstance(read_kernel(denied).uvm_loaded, Unknown)
 

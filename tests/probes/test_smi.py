@@ -38,10 +38,10 @@ def sample(name: str) -> str:
 @pytest.mark.parametrize("version", ["470.256.02", "535.261.03", "550.163.01"])
 def test_table_of_a_real_binary(version: str) -> None:
     reading = finished(sample(f"{version}_table"))
-    assert reading.driver_version.value == version
-    assert reading.cuda_driver_version.value == "12.2"
-    assert reading.exit_code.value == 0
-    assert isinstance(reading.message, Absent)
+    assert reading.smi_driver_version.value == version
+    assert reading.smi_cuda_driver_version.value == "12.2"
+    assert reading.smi_exit_code.value == 0
+    assert isinstance(reading.smi_message, Absent)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_err_in_the_banner_is_not_a_version() -> None:
 @pytest.mark.parametrize(("case", "code"), [("nodriver_rc9", 9), ("nolib_rc12", 12)])
 def test_real_failures_without_driver(version: str, case: str, code: int) -> None:
     reading = finished(sample(f"{version}_{case}"), code)
-    assert reading.exit_code.value == code
-    assert reading.message.value is not None
-    assert reading.message.value.startswith("NVIDIA-SMI ")
-    assert isinstance(reading.driver_version, Absent)
+    assert reading.smi_exit_code.value == code
+    assert reading.smi_message.value is not None
+    assert reading.smi_message.value.startswith("NVIDIA-SMI ")
+    assert isinstance(reading.smi_driver_version, Absent)
 
 
 @pytest.mark.parametrize(
@@ -108,39 +108,39 @@ def test_real_failures_without_driver(version: str, case: str, code: int) -> Non
 )
 def test_other_failures_leave_the_driver_unknown(text: str, code: int) -> None:
     reading = finished(text, code)
-    assert reading.exit_code.value == code
-    assert reading.message.value == (" ".join(text.split("\n")).strip() or None)
-    assert isinstance(reading.driver_version, Unknown)
-    assert str(code) in reading.driver_version.detail
+    assert reading.smi_exit_code.value == code
+    assert reading.smi_message.value == (" ".join(text.split("\n")).strip() or None)
+    assert isinstance(reading.smi_driver_version, Unknown)
+    assert str(code) in reading.smi_driver_version.detail
 
 
 def test_no_devices_do_not_mean_an_absent_driver() -> None:
     reading = finished("No devices were found\n", 6)
-    assert isinstance(reading.driver_version, Unknown)
+    assert isinstance(reading.smi_driver_version, Unknown)
 
 
 def test_a_warning_beside_the_table_is_kept_as_message() -> None:
     warning = "WARNING: infoROM is corrupted at gpu 0000:07:00.0"
     reading = finished(sample("550.163.01_table") + warning + "\n", 14)
-    assert reading.message.value == warning
-    assert reading.driver_version.value == "550.163.01"
+    assert reading.smi_message.value == warning
+    assert reading.smi_driver_version.value == "550.163.01"
 
 
 def test_error_text_with_exit_code_0() -> None:
     reading = finished("Failed to initialize NVML: Unknown Error\n", 0)
-    assert reading.message.value == "Failed to initialize NVML: Unknown Error"
-    assert isinstance(reading.driver_version, Unknown)
-    assert reading.driver_version.why == "unparsable"
+    assert reading.smi_message.value == "Failed to initialize NVML: Unknown Error"
+    assert isinstance(reading.smi_driver_version, Unknown)
+    assert reading.smi_driver_version.why == "unparsable"
 
 
 def test_garbage_and_crash() -> None:
     garbage = finished("\ufffd\ufffd|\ufffd" * 500)
-    assert isinstance(garbage.driver_version, Unknown)
-    assert garbage.driver_version.why == "unparsable"
-    assert finished("\x1b[31mred\x00\n").message.value == "[31mred"
+    assert isinstance(garbage.smi_driver_version, Unknown)
+    assert garbage.smi_driver_version.why == "unparsable"
+    assert finished("\x1b[31mred\x00\n").smi_message.value == "[31mred"
     crash = finished("", -11)
-    assert isinstance(crash.exit_code, Unknown)
-    assert crash.exit_code.why == "crashed"
+    assert isinstance(crash.smi_exit_code, Unknown)
+    assert crash.smi_exit_code.why == "crashed"
 
 
 def smi_host(**entry: Any) -> Any:
@@ -150,19 +150,19 @@ def smi_host(**entry: Any) -> Any:
 def test_nvidia_smi_runs_only_when_needed() -> None:
     host = bare({SMI: "binary"})  # running it would raise: the command is not recorded
     reading = read_smi(host, needed=False)
-    assert reading.path.value == SMI
-    assert reading.exit_code is NOT_RUN
+    assert reading.smi_path.value == SMI
+    assert reading.smi_exit_code is NOT_RUN
 
 
 def test_a_hanging_nvidia_smi_is_unknown() -> None:
     reading = read_smi(smi_host(unknown=["timeout", "no answer within 2.0 s"]), needed=True)
-    assert reading.path.value == SMI
-    assert isinstance(reading.driver_version, Unknown)
-    assert reading.driver_version.why == "timeout"
+    assert reading.smi_path.value == SMI
+    assert isinstance(reading.smi_driver_version, Unknown)
+    assert reading.smi_driver_version.why == "timeout"
 
 
 def test_nvidia_smi_is_run_and_parsed() -> None:
-    assert read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code.value == 18
+    assert read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).smi_exit_code.value == 18
 
 
 def test_found_off_path_in_wsl() -> None:
@@ -173,7 +173,7 @@ def test_found_off_path_in_wsl() -> None:
 def test_missing_or_a_folder() -> None:
     assert isinstance(find_smi(bare()), Absent)
     assert isinstance(find_smi(bare(folders={SMI: []})), Absent)
-    assert isinstance(read_smi(bare(), needed=True).exit_code, Absent)
+    assert isinstance(read_smi(bare(), needed=True).smi_exit_code, Absent)
 
 
 def test_not_executable_is_unknown() -> None:
