@@ -8,7 +8,7 @@ from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Gpu, Known, Unknown, collect_tried, list_fields, replace
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.jetson import find_jetson
-from envcheck.probes.nvml import read_nvml
+from envcheck.probes.nvml import read_nvml, read_smi_gpus
 from envcheck.probes.pci import PCI_FOLDER, add_product_names, read_bus_gpu, scan_pci
 from envcheck.probes.windows_gpus import check_wsl_drivers, read_registered_gpus
 
@@ -18,9 +18,9 @@ WSL_DEVICE = "/dev/dxg"
 def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
-    Sources: PCI in sysfs (needs no driver), NVML, the device tree of a
-    Jetson; data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI
-    address; the numbering of CUDA is not used.
+    Sources: PCI in sysfs (needs no driver), NVML or nvidia-smi, the device tree of a Jetson;
+    data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI address;
+    the numbering of CUDA is not used.
     """
     if host.system not in ("linux", "windows"):
         return Absent((f"CUDA, which {host.system} does not run",))
@@ -30,6 +30,9 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
         bus = Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
     reported = read_nvml(host, find_driver_libraries(host).nvml_to_query).gpus
+    in_table = () if isinstance(reported, Known) else read_smi_gpus(host)
+    if in_table:
+        reported = Known(in_table, in_table[0].nvml_index.source)
     on_bus = [read_bus_gpu(device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
