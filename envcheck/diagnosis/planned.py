@@ -57,7 +57,7 @@ from envcheck.rules.described_machine import (
     with_python,
 )
 from envcheck.rules.judgement import judge_release
-from envcheck.rules.targets import judged_frameworks, wanted_releases
+from envcheck.rules.targets import REMOVED, judged_frameworks, wanted_releases
 
 # Findings that go with the release that is replaced.
 _REPLACED_FINDINGS = RELEASE_FINDINGS | {
@@ -293,15 +293,13 @@ def _list_requests(
         (item.main.version for item in judged_frameworks(context) if item.name == name), ""
     )
     if requirement is not None and strictly:
-        return tuple(
-            dict.fromkeys((*((f"{name}=={version}",) if version else ()), requirement.text))
-        )
+        pinned = (f"{name}=={version}",) if version else ()
+        return tuple(dict.fromkeys((*pinned, requirement.text)))
     if requirement is not None:
-        return tuple(
-            dict.fromkeys(
-                (name + requirement.specifier if requirement.removed else requirement.text, name)
-            )
-        )
+        text = requirement.text
+        if requirement.obstacle == REMOVED:
+            text = name + requirement.specifier
+        return tuple(dict.fromkeys((text, name)))
     major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
     nearby = (f"{name}=={version}", f"{name}=={line}.*")
     if causes <= _TOOLKIT_FINDINGS:

@@ -374,6 +374,12 @@ def find_requirement(line: str) -> Optional[Requirement]:
     return Requirement(line, name, extras, bounds, marker)
 
 
+def write_pin(name: str, version: str, extras: Iterable[Optional[str]] = ()) -> str:
+    """Write what pins a release, with the extras that are not empty: jax[cuda12]==0.10.0."""
+    listed = ",".join(extra for extra in extras if extra)
+    return f"{name}[{listed}]=={version}" if listed else f"{name}=={version}"
+
+
 @lru_cache(maxsize=1 << 14)
 def name_of(text: str) -> str:
     """Return the name that a requirement begins with: Numpy>=2 -> numpy; "" without one."""

@@ -73,7 +73,6 @@ from envcheck.remedies.situation import (
     Situation,
     find_setting,
 )
-from envcheck.remedies.system import install_packages
 from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
 
 _LIST_DEVICES = Show(
@@ -295,7 +294,8 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     if not (package and branch.isdigit()):
         return Remedy(summary)
     named = (f"{package}={release}*",)
-    return Remedy(summary, (install_packages(situation, APT, named, "the driver's CUDA library"),))
+    library = InstallSystemPackages(APT, named, situation.sudo, purpose="the driver's CUDA library")
+    return Remedy(summary, (library,))
 
 
 def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
@@ -330,10 +330,10 @@ def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remed
         name = f"nvidia-fabricmanager-{branch}"
         if family == DEBIAN and is_renamed:
             name = f"nvidia-fabricmanager={release}*"
-        steps.append(install_packages(situation, APT, (name,), ""))
+        steps.append(InstallSystemPackages(APT, (name,), situation.sudo))
     elif family in (RHEL, FEDORA) and branch:
         name = "nvidia-fabricmanager" if is_renamed else "nvidia-fabric-manager"
-        steps.append(install_packages(situation, DNF, (f"{name}-{release}",), ""))
+        steps.append(InstallSystemPackages(DNF, (f"{name}-{release}",), situation.sudo))
     elif not situation.is_distribution_known and branch:
         purpose = f"Debian and Ubuntu; the driver's release, {release}"
         steps.append(

@@ -170,17 +170,17 @@ def bring_driver(
         floor = max(floor, situation.floor, key=numbers)
     family = _find_origin(situation)
     if family in _OF_FAMILY:
-        driver = f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}"
+        driver = _name_driver(situation, None, floor, exact=exact)
         updates = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
-        return Remedy(_OF_FAMILY[family].format(driver=_name_driver(driver)), updates)
+        return Remedy(_OF_FAMILY[family].format(driver=driver), updates)
     if situation.from_log and not situation.is_distribution_known:
         return _install_anywhere(situation, floor, exact=exact, kind=kind)
     system = find_system(situation)
-    offers = () if system is None else _serving(situation, system, floor, exact=exact, kind=kind)
+    offers = _serving(situation, system, floor, exact=exact, kind=kind)
     if system is None or not offers:
         return _refuse(situation, system, floor, exact=exact)
     offer, *others = offers
-    release = _describe_release(situation, offer, floor, exact=exact)
+    driver = _name_driver(situation, offer, floor, exact=exact)
     alternatives: tuple[Alternative, ...] = ()
     steps = _list_steps(situation, system, offer, floor)
     if not situation.context.gpus and others and offer.kind == "open":
@@ -188,7 +188,7 @@ def bring_driver(
         if older != steps:
             alternatives = (Alternative("For a GPU older than Turing:", older),)
     return Remedy(
-        f"Install {_name_driver(f'NVIDIA driver{release}')}{_describe_module(kind)}, then restart."
+        f"Install {driver}{_describe_module(kind)}, then restart."
         f"{_describe_needs(situation, system, offer)}",
         (*steps, build_reboot(situation)),
         alternatives,
@@ -199,19 +199,15 @@ def _describe_module(kind: str) -> str:
     return f" with the {kind} kernel module" if kind else ""
 
 
-def _name_driver(driver: str) -> str:
-    return "NVIDIA's driver" if driver == "NVIDIA driver" else driver
-
-
 def _serving(
-    situation: Situation, system: System, floor: str, *, exact: bool, kind: str
+    situation: Situation, system: System | None, floor: str, *, exact: bool, kind: str
 ) -> tuple[Offer, ...]:
     """List the offers that drive every GPU here and are new enough."""
     machine = situation.facts.host.architecture.value or "x86_64"
     has_nvswitch = situation.facts.driver.nvswitch_present.value is True
     return tuple(
         offer
-        for offer in system.offers
+        for offer in (system.offers if system else ())
         if offer.reaches(floor, exact=exact)
         and (not kind or offer.kind in (kind, "either"))
         and (not offer.architectures or machine in offer.architectures)
@@ -223,7 +219,7 @@ def _serving(
 def blocks_nouveau(situation: Situation, floor: str = "") -> bool:
     """Return whether the driver's packages themselves keep nouveau from loading."""
     system = find_system(situation)
-    offers = _serving(situation, system, floor, exact=False, kind="") if system else ()
+    offers = _serving(situation, system, floor, exact=False, kind="")
     return bool(system and system.blocks_nouveau and offers and not offers[0].repository)
 
 
@@ -244,18 +240,19 @@ def _drives_all(situation: Situation, offer: Offer) -> bool:
     return True
 
 
-def _describe_release(situation: Situation, offer: Offer | None, floor: str, *, exact: bool) -> str:
+def _name_driver(situation: Situation, offer: Offer | None, floor: str, *, exact: bool) -> str:
     """Name the driver to install, and the lowest one that is enough."""
     if exact or not floor:
-        return f" {floor}" if floor else ""
+        return f"NVIDIA driver {floor}" if floor else "NVIDIA's driver"
     newest = ""
     if offer is not None:
         newest = offer.release or offer.branch
     elif situation.context.gpus:
         newest = newest_branch(situation.context)
     if not newest or numbers(newest) < numbers(floor)[:1]:
-        return f" {floor} or newer"
-    return f" {newest}" if newest == floor else f" {newest} ({floor} or newer is enough)"
+        return f"NVIDIA driver {floor} or newer"
+    enough = "" if newest == floor else f" ({floor} or newer is enough)"
+    return f"NVIDIA driver {newest}{enough}"
 
 
 def _describe_needs(situation: Situation, system: System, offer: Offer) -> str:
@@ -267,7 +264,7 @@ def _describe_needs(situation: Situation, system: System, offer: Offer) -> str:
 
 
 def _refuse(situation: Situation, system: System | None, floor: str, *, exact: bool) -> Remedy:
-    driver = _name_driver(f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}")
+    driver = _name_driver(situation, None, floor, exact=exact)
     if system is None or exact:
         return Remedy(f"Install {driver} with your distribution's package manager, then restart.")
     if not system.offers:
@@ -287,14 +284,12 @@ def _install_anywhere(situation: Situation, floor: str, *, exact: bool, kind: st
     ways: list[Alternative] = []
     for family in (UBUNTU, "debian", "rhel", "fedora", "suse"):
         system = find_system(situation, named=family)
-        offers = (
-            () if system is None else _serving(situation, system, floor, exact=exact, kind=kind)
-        )
+        offers = _serving(situation, system, floor, exact=exact, kind=kind)
         if system is not None and offers:
             needs = _describe_needs(situation, system, offers[0])
             steps = _list_steps(situation, system, offers[0], floor)
             ways.append(Alternative(f"On {system.name}:{needs}", steps))
-    driver = _name_driver(f"NVIDIA driver{_describe_release(situation, None, floor, exact=exact)}")
+    driver = _name_driver(situation, None, floor, exact=exact)
     module = _describe_module(kind)
     summary = f"Install {driver}{module}, then restart (on Ubuntu as follows)."
     return Remedy(summary, (*ways[0].actions, build_reboot(situation)), tuple(ways[1:]))

@@ -16,7 +16,7 @@ from envcheck.model.fixes import (
     RenewMatrix,
     UseOtherPlatform,
 )
-from envcheck.model.versions import name_of
+from envcheck.model.versions import name_of, write_pin
 from envcheck.remedies.situation import (
     JETSON,
     Actions,
@@ -28,7 +28,7 @@ from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, nearest_index_build
-from envcheck.rules.targets import WantedRelease, wanted_releases
+from envcheck.rules.targets import wanted_releases
 
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
 _NO_CUDA_ON_MACOS = (
@@ -39,15 +39,12 @@ _NO_CUDA_ON_MACOS = (
 
 def install_judged_releases(situation: Situation) -> RunEnvcheck | None:
     """Install the releases that were judged without being installed; None without any."""
-    context = situation.context
-    wanted = [
-        item
-        for item in wanted_releases(context)
-        if item.build is not None and not item.build.installed
-    ]
-    texts = tuple(_pin(item, item.build) for item in wanted if item.build is not None)
-    packages = (item.package for item in wanted_releases(context) if item.package is not None)
-    texts += tuple(row.pin for row in packages)
+    texts = []
+    for item in wanted_releases(situation.context):
+        build = item.build
+        if build is not None and not build.installed:
+            texts.append(write_pin(build.distribution, build.full_version, item.extras))
+    texts += [item.package.pin for item in wanted_releases(situation.context) if item.package]
     if texts:
         words = ("install", *texts, *_name_environment(situation))
         return RunEnvcheck(words, "installs what was judged")
@@ -58,13 +55,6 @@ def _name_environment(situation: Situation) -> tuple[str, ...]:
     """Return the option that names the judged venv: the command may be typed anywhere."""
     is_own = situation.facts.python.kind.value == "venv" and situation.prefix
     return ("--env", situation.prefix) if is_own else ()
-
-
-def _pin(wanted: WantedRelease, build: Build) -> str:
-    extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
-    return f"{build.distribution}{extras}=={build.version}" + (
-        f"+{build.local}" if build.local else ""
-    )
 
 
 def choose_framework(situation: Situation, _: ChooseFramework) -> Remedy:

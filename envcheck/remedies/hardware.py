@@ -43,6 +43,7 @@ from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.gpu_releases import (
     driver_runs,
     gpu_requirement,
+    gpu_rows,
     package_for_machine,
     serves_capability,
 )
@@ -77,8 +78,7 @@ def use_build_for_gpu(situation: Situation, fix: UseBuildForGpu) -> Remedy | Non
         return _replace_package(situation, fix.distribution, fix.capability)
     build = situation.build(fix.framework, fix.distribution)
     if build is not None and fix.capability and situation.facts.python.version.value is not None:
-        name = _name_newer_release if fix.is_newer else _name_older_release
-        return name(situation, build, fix.capability)
+        return _name_release(situation, build, fix)
     write = _use_newer_build if fix.is_newer else _use_older_build
     return write(situation, fix)
 
@@ -185,46 +185,28 @@ def _find_first_labelled_release(situation: Situation, name: str, cuda: str) -> 
     return oldest
 
 
-def _name_older_release(situation: Situation, build: Build, capability: str) -> Remedy:
-    """Name the newest release that still has machine code for an old GPU."""
-    releases = _list_supporting_releases(situation, build, capability)
+def _name_release(situation: Situation, build: Build, fix: UseBuildForGpu) -> Remedy:
+    """Name the first newer release with machine code for a new GPU, or the last for an old one."""
+    capability, releases = fix.capability, _list_supporting_releases(situation, build, fix)
     if not releases:
         return _build_from_source(situation, build.framework, capability)
-    row = releases[0]
+    newest, row = releases[0], releases[-1 if fix.is_newer else 0]
+    code = f"with machine code for compute capability {capability}."
     framework = identity(build.framework)
-    own_index = (
-        f" {framework.title}'s own package index has builds"
-        " of newer releases for older CUDA versions."
-    )
-    summary = (
-        f"Install {row.label}, the newest with machine code for compute capability {capability}."
-    )
-    return Remedy(
-        summary + (own_index if framework.index else ""),
-        _install_release(situation, row, capability),
-    )
-
-
-def _name_newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
-    """Name the oldest release with machine code for a new GPU, and the newest."""
-    releases = [
-        row
-        for row in _list_supporting_releases(situation, build, capability)
-        if _is_after(row, build)
-    ]
-    if not releases:
-        return _build_from_source(situation, build.framework, capability)
-    row, newest = releases[-1], releases[0]
-    if newest.version == row.version:
-        newest_text = ""
+    summary = f"Install {row.label}, the newest {code}"
+    if fix.is_newer:
+        other = f" ({newest.version} is the newest)" if newest.version != row.version else ""
+        summary = f"Install {row.label} or newer{other}: the first after yours {code}"
+    elif framework.index:
+        summary += (
+            f" {framework.title}'s own package index has builds"
+            " of newer releases for older CUDA versions."
+        )
+    if framework.index:
+        steps = situation.install_gpu_build(row.framework, capability=capability)
     else:
-        newest_text = f" ({newest.version} is the newest)"
-    summary = (
-        f"Install {row.label} or newer{newest_text}: the first after yours with machine code for "
-    )
-    return Remedy(
-        f"{summary}compute capability {capability}.", _install_release(situation, row, capability)
-    )
+        steps = situation.install(gpu_requirement(situation.context, row))
+    return Remedy(summary, steps)
 
 
 def _build_from_source(situation: Situation, framework: str, capability: str) -> Remedy:
@@ -241,12 +223,6 @@ def _build_from_source(situation: Situation, framework: str, capability: str) ->
     )
 
 
-def _install_release(situation: Situation, row: FrameworkRelease, capability: str) -> Actions:
-    if identity(row.framework).index:
-        return situation.install_gpu_build(row.framework, capability=capability)
-    return situation.install(gpu_requirement(situation.context, row))
-
-
 def _is_after(row: FrameworkRelease, build: Build) -> bool:
     try:
         return Version(row.version) > Version(build.version)
@@ -255,20 +231,22 @@ def _is_after(row: FrameworkRelease, build: Build) -> bool:
 
 
 def _list_supporting_releases(
-    situation: Situation, build: Build, capability: str
+    situation: Situation, build: Build, fix: UseBuildForGpu
 ) -> list[FrameworkRelease]:
     """List the CUDA releases for this Python with code for a GPU, newest first.
 
-    Withdrawn names are left out.
+    Withdrawn names are left out, and for a newer GPU what is older than the build.
     """
-    context, matrix = situation.context, situation.matrix
-    rows = matrix.releases(build.framework, context.platform)
-    usable = (
-        row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row)
-    )
-    current = (row for row in usable if matrix.removed_distribution(row.distribution) is None)
-    native = [row for row in current if serves_capability(context, row, capability)]
-    return [row for row in native if driver_runs(context, row.cuda)] or native
+    context = situation.context
+    native = [
+        row
+        for row in gpu_rows(context, build.framework)
+        if supports_python(context, row)
+        and situation.matrix.removed_distribution(row.distribution) is None
+        and serves_capability(context, row, fix.capability)
+    ]
+    native = [row for row in native if driver_runs(context, row.cuda)] or native
+    return [row for row in native if not fix.is_newer or _is_after(row, build)]
 
 
 # The hardware itself.

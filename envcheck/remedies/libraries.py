@@ -41,6 +41,7 @@ from envcheck.model.fixes import (
     StartActivated,
     UseFreshEnvironment,
 )
+from envcheck.model.versions import write_pin
 from envcheck.remedies.frameworks import install_build_of_log
 from envcheck.remedies.situation import (
     DEBIAN,
@@ -252,8 +253,8 @@ def bound_cudnn(situation: Situation, fix: BoundCudnn) -> Remedy | None:
     framework = situation.framework(fix.framework)
     if framework is None:
         return None
-    extras = f"[{','.join(framework.extras)}]" if framework.extras else ""
-    requirement = f"{framework.main.distribution}{extras}=={framework.main.version}"
+    main = framework.main
+    requirement = write_pin(main.distribution, main.version, framework.extras)
     return Remedy(
         f"Install {requirement} with {fix.requirement}.",
         situation.install(requirement, fix.requirement),

@@ -199,40 +199,27 @@ def _keep_dependant(
     matrix, platform = situation.matrix, situation.context.platform
     pin = matrix.companion_pins(framework, installed.name).get(installed.public)
     minor = major_minor(situation.facts.python.version.value)
-    if pin:
-        rows = matrix.releases(framework, platform, lambda version: matches(version, pin))
-    else:
-        rows = ()
-    row = next(
-        (
-            item
-            for item in rows
-            if item.distribution == framework and (not minor or minor in item.pythons)
-        ),
-        None,
-    )
-    if row is None:
-        return None
-    index = ""
-    if matrix.build(framework, row.version, label, platform):
-        index = index_url(framework, label)
-    summary = f"Install {framework}=={row.version}, which {installed.label} was made for."
-    return Remedy(summary, situation.install(f"{framework}=={row.version}", index=index))
+    for row in matrix.releases(framework, platform) if pin else ():
+        is_usable = row.distribution == framework and (not minor or minor in row.pythons)
+        if is_usable and matches(row.version, str(pin)):
+            index = ""
+            if matrix.build(framework, row.version, label, platform):
+                index = index_url(framework, label)
+            summary = f"Install {row.pin}, which {installed.label} was made for."
+            return Remedy(summary, situation.install(row.pin, index=index))
+    return None
 
 
 def _list_dependants(
     situation: Situation, framework: str, version: str, name: str
 ) -> list[FrameworkRelease]:
     """List the companion releases that go with a framework's, newest first."""
-    matrix = situation.matrix
-    row = companion_row(name)
-    platform = situation.context.platform
-    minor = major_minor(situation.facts.python.version.value)
+    matrix, platform = situation.matrix, situation.context.platform
+    row, minor = companion_row(name), major_minor(situation.facts.python.version.value)
     found = [*matrix.companions_of(framework, version, platform, name)]
+    owners: tuple[FrameworkRelease, ...] = ()
     if row.pinned_by:
         owners = matrix.companions_of(framework, version, platform, row.pinned_by)
-    else:
-        owners = ()
     for item in row.distributions if owners else ():
         pins = {owner.requires.get(item, "").removeprefix("==") for owner in owners}
         releases = matrix.companion_releases(item) if any(pins) else ()

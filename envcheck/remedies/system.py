@@ -6,7 +6,7 @@ Printed, and run only on request.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from envcheck.actions import (
     WINGET,
@@ -162,19 +162,6 @@ def system_packages() -> SystemPackages:
 # Packages by what they are for.
 
 
-def install_packages(
-    situation: Situation,
-    manager: str,
-    names: Iterable[str],
-    purpose: str,
-    provides: tuple[str, ...] = (),
-) -> InstallSystemPackages:
-    """Install packages by their names."""
-    return InstallSystemPackages(
-        manager, tuple(names), situation.sudo, provides=provides, purpose=purpose
-    )
-
-
 def install(situation: Situation, what: str, purpose: str, **values: str) -> Actions:
     """Install something with the package manager of this distribution.
 
@@ -209,14 +196,9 @@ def _install(situation: Situation, family: str, what: str, purpose: str, **value
     names = list_package_names(family, what, **values)
     if not names:
         return ()
+    manager, provides = system_packages().install[family], _find_check_command(family, what, values)
     return (
-        install_packages(
-            situation,
-            system_packages().install[family],
-            names,
-            purpose,
-            _find_check_command(family, what, values),
-        ),
+        InstallSystemPackages(manager, names, situation.sudo, provides=provides, purpose=purpose),
     )
 
 

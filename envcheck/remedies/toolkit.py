@@ -12,7 +12,6 @@ from envcheck.actions import (
     WINGET,
     Action,
     InstallCondaPackages,
-    InstallPackages,
     InstallSystemPackages,
     LinkFile,
     MakeFolder,
@@ -127,18 +126,15 @@ def _install_outside_conda(
 def choose_toolkit(situation: Situation, fix: ChooseToolkit) -> Remedy:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     framework = identity(fix.framework) if fix.framework else None
+    built = list[str]()
     if framework and framework.cuda.build_info:
         built = _list_releases_by_cuda(situation, framework, fix.lines)
-    else:
-        built = []
-    if len(fix.lines) > 1:
+    one_of = fix.lines[0]
+    if fix.lines[1:]:
         one_of = f"one of {fix.lines[-1]} to {fix.lines[0]}"
-    else:
-        one_of = fix.lines[0]
-    cuda_text = ", ".join(built) or one_of
     summary = (
         "Install the CUDA that the release was built with:"
-        f" {cuda_text}; or a release for the installed CUDA"
+        f" {', '.join(built) or one_of}; or a release for the installed CUDA"
     )
     check: Action = _DOCTOR
     if framework and built:
@@ -260,31 +256,19 @@ def _name_release_for_installed(
     if not line or not fix.framework:
         return ()
     rows = situation.matrix.releases(fix.framework, situation.context.platform)
-    identity_row = identity(fix.framework)
-    if identity_row.index:
-        build = situation.build(fix.framework, fix.distribution)
-        named_row = build.release if build else None
-        if named_row and line in named_row.variants:
-            matching = [named_row]
-        else:
-            matching = [row for row in rows if line in row.variants]
-        if not matching:
-            return ()
-        index = index_url(identity_row.name, cuda_label(line))
-        step = InstallPackages(
-            (f"{identity_row.name}=={matching[0].version}",), situation.python, index=index
-        )
-        return (
-            Alternative(
-                f"Install a {identity_row.name} for CUDA {line}, such as {matching[0].version}.",
-                (step,),
-            ),
-        )
-    near = [row for row in rows if row.cuda == line]
-    if near:
-        return (
-            Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),
-        )
+    build = situation.build(fix.framework, fix.distribution)
+    name, named = fix.framework, [build.release] if build and build.release else []
+    if not identity(name).index:
+        for row in rows:
+            if row.cuda == line:
+                return (Alternative(f"Use {row.label}, which loads CUDA {line}."),)
+        return ()
+    for row in (*named, *rows):
+        if line in row.variants:
+            index = index_url(name, cuda_label(line))
+            summary = f"Install a {name} for CUDA {line}, such as {row.version}."
+            steps = situation.install(f"{name}=={row.version}", index=index)
+            return (Alternative(summary, steps),)
     return ()
 
 

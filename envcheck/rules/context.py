@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
+from envcheck.frameworks import framework_of
 from envcheck.host.plugins import are_allowed
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -17,6 +18,7 @@ from envcheck.model import (
     UNDETERMINED,
     About,
     Absent,
+    DeviceNode,
     Distribution,
     Evidence,
     Fact,
@@ -208,9 +210,7 @@ class Context:
     def _is_left_without_gpu(self) -> bool:
         """Return whether this container has no GPU of its host and nothing in it needs one."""
         host, driver = self.host, self.driver
-        has_gpu = driver.libcuda_path.value or any(
-            node.path[len("/dev/nvidia") :].isdigit() for node in driver.device_nodes.value or ()
-        )
+        has_gpu = driver.libcuda_path.value or self.gpu_nodes
         is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(
             driver.libcuda_path, Unknown
         )
@@ -287,6 +287,17 @@ class Context:
     def gpus(self) -> tuple[Gpu, ...]:
         """List the GPUs; empty when there is none or that is unknown (see `goal` and `need`)."""
         return self.facts.gpus.value or ()
+
+    @cached_property
+    def gpu_nodes(self) -> tuple[DeviceNode, ...]:
+        """List the nodes of the GPUs, /dev/nvidia0 and on; nvidiactl proves nothing."""
+        nodes = self.driver.device_nodes.value or ()
+        return tuple(node for node in nodes if node.path[len("/dev/nvidia") :].isdigit())
+
+    @cached_property
+    def installed_frameworks(self) -> tuple[str, ...]:
+        """List the frameworks that have a distribution here."""
+        return tuple(dict.fromkeys(filter(None, map(framework_of, self.distributions))))
 
     @cached_property
     def installs(self) -> tuple[ToolkitInstall, ...]:

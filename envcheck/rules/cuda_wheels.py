@@ -428,7 +428,10 @@ def _list_rivals(context: Context, stem: str) -> list[Distribution]:
 def _report_overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
     labels = " and ".join(item.label for item in rivals)
     folder = "nvidia/" + stem.partition("-")[2]
-    required = _required_by_frameworks(context, rivals)
+    frameworks = (name for name in context.distributions if context.matrix.framework_of(name))
+    lines = (line for name in frameworks for line in context.distributions[name].requires)
+    needed = set(map(name_of, lines))
+    required = [item for item in rivals if item.name in needed]
     keep = required or [rivals[-1]]
     removed = tuple(item.name for item in rivals if item not in keep)
     cure: Fix = ReplaceCudaWheels(removed, (f"{keep[0].name}=={keep[0].version}",))
@@ -445,16 +448,6 @@ def _report_overwritten(context: Context, stem: str, rivals: list[Distribution])
         Evidence("cuda wheels", folder, citation=wheels_citation()),
         cure=cure,
     )
-
-
-def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
-    names = {
-        name_of(line)
-        for name, item in context.distributions.items()
-        if context.matrix.framework_of(name)
-        for line in item.requires
-    }
-    return [item for item in rivals if item.name in names]
 
 
 @rule("glibc-too-old", goal="any", installs=True)

@@ -36,7 +36,7 @@ from envcheck.model.fixes import (
     RestoreRequirements,
 )
 from envcheck.model.text import shorten
-from envcheck.model.versions import clauses
+from envcheck.model.versions import clauses, write_pin
 from envcheck.rules.builds import unfound_libraries
 from envcheck.rules.context import Context, cite, once, rule
 from envcheck.rules.cudnn import installed_version
@@ -334,7 +334,8 @@ def _restore(
         context, owner.name, public, [item.name for item in items if item.found is None]
     )
     unmet = [item.requirement for item in items if item.found is not None]
-    return RestoreRequirements(f"{owner.name}{extra}=={public}", (*constraints, *unmet), is_missing)
+    pin = write_pin(owner.name, public, (extra,))
+    return RestoreRequirements(pin, (*constraints, *unmet), is_missing)
 
 
 def _loads_wheels(context: Context, items: list[Need]) -> bool:
@@ -390,8 +391,8 @@ def _cited(context: Context, item: Need) -> tuple[Evidence, ...]:
 
 def _build_cure(context: Context, item: Need) -> Fix:
     if _within_framework(context, item):
-        owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.public}"
-        return ReinstallParts(owner_pin)
+        extras = (_extra(context, item),)
+        return ReinstallParts(write_pin(item.owner.name, item.owner.public, extras))
     # the framework stays, its dependant moves
     if _subject_of(context, item) == BUILD or context.matrix.framework_of(item.name):
         return MatchInstalledFramework(item.owner.name, item.name, item.version)
@@ -421,7 +422,7 @@ def _within_framework(context: Context, item: Need) -> bool:
 
 def _extra(context: Context, item: Need) -> str:
     row = context.row_of(item.owner)
-    return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
+    return (row.gpu_extra if item.by_extra and row else None) or ""
 
 
 def _finds_libraries(context: Context, owner: Distribution) -> bool:
@@ -512,11 +513,11 @@ def equal_releases(context: Context) -> Iterator[Finding]:
             for name in row.distributions
             if name in context.distributions
         ]
-        main = installed[0] if installed and not context.environment.get(row.unless) else None
-        others = [
-            item for item in installed[1:] if main and not _goes_with(context, row, main, item)
-        ]
-        if main is not None and others:
+        if not installed or context.environment.get(row.unless):
+            continue
+        main, *parts = installed
+        others = [item for item in parts if not _goes_with(context, row, main, item)]
+        if others:
             labels = " and ".join(item.label for item in others)
             kept = context.distributions.get(row.whole, main).public
             pins = tuple(f"{item.name}=={kept}" for item in installed if item.public != kept)
@@ -549,19 +550,10 @@ def _goes_with(
 
 
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.
-_PARTS = frozenset(
-    (
-        "h5py",
-        "keras",
-        "ml-dtypes",
-        "numpy",
-        "protobuf",
-        "scipy",
-        "tensorflow-estimator",
-        "tf-keras",
-        "typing-extensions",
-    )
-)
+_PARTS = (
+    "h5py", "keras", "ml-dtypes", "numpy", "protobuf", "scipy", "tensorflow-estimator", "tf-keras",
+    "typing-extensions",
+)  # fmt: skip
 _OF_PYTHON = re.compile(r"python(\d\.\d+)/(?:site|dist)-packages")
 _OUTSIDE = {
     "user": "the user's site-packages",

@@ -217,21 +217,32 @@ def _make_blank(platform: str) -> Facts:
 
 def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
     """Describe an environment that is not there yet, of this Python or a named one."""
-    version = _state("--python", minor.rstrip("t")) if minor else python.version
-    digits = minor.replace(".", "")
-    return PythonFacts(
-        executable=Absent(("the planned environment",)) if minor else python.executable,
-        chosen_by="option" if minor else python.chosen_by,
-        version=version,
-        implementation=_state("--python", "cpython") if minor else python.implementation,
-        bits=Known(64, Source("override", "--python")) if minor else python.bits,
-        architecture=NOT_STATED if minor else python.architecture,
-        abi_tag=_state("--python", f"cp{digits}") if minor else python.abi_tag,
-        kind=Known("venv", Source("override", "the planned environment")),
+    planned = Source("override", "the planned environment")
+    new = PythonFacts(
+        executable=python.executable,
+        chosen_by=python.chosen_by,
+        version=python.version,
+        implementation=python.implementation,
+        bits=python.bits,
+        architecture=python.architecture,
+        abi_tag=python.abi_tag,
+        kind=Known("venv", planned),
         pip_version=NOT_STATED,
-        distributions=Known((), Source("override", "the planned environment")),
-        frameworks=Known((), Source("override", "the planned environment")),
-        extensions=Known((), Source("override", "the planned environment")),
+        distributions=Known((), planned),
+        frameworks=Known((), planned),
+        extensions=Known((), planned),
+    )
+    if not minor:
+        return new
+    return replace(
+        new,
+        executable=Absent(("the planned environment",)),
+        chosen_by="option",
+        version=_state("--python", minor.rstrip("t")),
+        implementation=_state("--python", "cpython"),
+        bits=Known(64, Source("override", "--python")),
+        architecture=NOT_STATED,
+        abi_tag=_state("--python", f"cp{minor.replace('.', '')}"),
     )
 
 

@@ -87,19 +87,18 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if not is_plain_linux(context) or not _driver_absent(context):
         return
     for gpu in gpus or ():
-        owner = gpu.kernel_driver
-        if isinstance(owner, Known) and owner.value in _FOREIGN:
-            owner_text = "vfio-pci, which reserves it for a virtual machine"
-            if owner.value == "nouveau":
-                owner_text = "the open-source display driver nouveau, which has no CUDA"
-            yield context.report(
-                f"{gpu_name(gpu)} is owned by {owner_text}.",
-                context.seen("gpus.kernel_driver", owner),
-                cure=ReplaceNouveau() if owner.value == "nouveau" else ReleaseFromVirtualMachine(),
-            )
+        owner = gpu.kernel_driver.value
+        words = "vfio-pci, which reserves it for a virtual machine"
+        cure: Fix = ReleaseFromVirtualMachine()
+        if owner == "nouveau":
+            words = "the open-source display driver nouveau, which has no CUDA"
+            cure = ReplaceNouveau()
+        if owner in _FOREIGN:
+            seen = context.seen("gpus.kernel_driver", gpu.kernel_driver)
+            yield context.report(f"{gpu_name(gpu)} is owned by {words}.", seen, cure=cure)
             return
-    nouveau = context.driver.nouveau_loaded.value
-    if gpus and nouveau and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus):
+    is_loaded = context.driver.nouveau_loaded.value
+    if gpus and is_loaded and not any(gpu.kernel_driver.value for gpu in gpus):
         yield context.report(
             "The open-source display driver nouveau is loaded,"
             " which has no CUDA, and NVIDIA's driver is not.",

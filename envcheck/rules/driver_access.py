@@ -39,7 +39,6 @@ from envcheck.rules.context import Context, rule
 from envcheck.rules.gpus import (
     cuda_starts,
     gpu_name,
-    gpu_nodes,
     hides_any_gpu,
     is_data_center,
     numbered_gpus,
@@ -81,7 +80,7 @@ def _find_missing(context: Context, paths: tuple[str, ...]) -> str:
 
     Any one of a GPU will do, as in a container.
     """
-    gpus = {node.path for node in gpu_nodes(context)}
+    gpus = {node.path for node in context.gpu_nodes}
     required = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
     return next((path for path in required if path not in paths), "")
 
@@ -328,7 +327,7 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it
     # counts.
     is_unknown = isinstance(context.driver.device_nodes, Unknown)
-    if was_given_gpus(context) if is_unknown else gpu_nodes(context):
+    if was_given_gpus(context) if is_unknown else context.gpu_nodes:
         return
     name, wants = "NVIDIA_VISIBLE_DEVICES", wants_gpu(context)
     yield context.report(

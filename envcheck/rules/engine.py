@@ -124,7 +124,7 @@ def _list_left_out() -> list[Finding]:
 
 @once
 def _ask(
-    context: Context, check: Check, silenced: tuple[str, ...] = ()
+    context: Context, check: Check, silenced: tuple[str, ...]
 ) -> tuple[list[Finding], Exception | None]:
     """Return what a rule of envcheck finds, and what stopped it.
 
@@ -150,7 +150,7 @@ def is_explained(context: Context, ids: tuple[str, ...]) -> bool:
         entry.id for entry in catalogue().values() if not set(ids).isdisjoint(entry.silences)
     }
     answers = [
-        _ask(context, other.check)
+        _ask(context, other.check, ())
         for other in _list_asked_rules(context)
         if not other.last and not other.plugin and silencing.issuperset(other.ids)
     ]
@@ -232,9 +232,13 @@ class _Run:
             ids = tuple(name for name in item.ids if name in self.only)
         if not ids:
             return
-        findings, error = self._ask(item)
-        if findings:
-            self.findings.extend(finding for finding in findings if self._is_wanted(finding, item))
+        if item.plugin:
+            findings, error = _ask_plugin(self.context, item)
+        else:
+            findings, error = _ask(self.context, item.check, item.ids if item.last else ())
+        for finding in findings:
+            if not self.only or finding.id in self.only or finding.id not in item.ids:
+                self.findings.append(finding)
         if error is None:
             self.checked.update(ids)
         elif isinstance(error, UndecidedError):
@@ -248,16 +252,6 @@ class _Run:
         else:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, item.severity, f"rule {item.ids[0]}", ids)
-
-    def _ask(self, item: Rule) -> tuple[list[Finding], Exception | None]:
-        if item.plugin:
-            return _ask_plugin(self.context, item)
-        if item.last:
-            return _ask(self.context, item.check, item.ids)
-        return _ask(self.context, item.check)
-
-    def _is_wanted(self, finding: Finding, item: Rule) -> bool:
-        return not self.only or finding.id in self.only or finding.id not in item.ids
 
     def _weigh(self, item: Rule, error: UndecidedError) -> str:
         """Return how much it weighs that a rule could not decide.

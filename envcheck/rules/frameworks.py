@@ -48,7 +48,14 @@ from envcheck.model.fixes import (
     UseOtherPlatform,
     UseOtherPython,
 )
-from envcheck.model.versions import can_be_met, name_of, public_version, read_requirement, within
+from envcheck.model.versions import (
+    can_be_met,
+    name_of,
+    public_version,
+    read_requirement,
+    within,
+    write_pin,
+)
 from envcheck.rules.builds import (
     Build,
     installed_builds,
@@ -230,10 +237,7 @@ def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     row = context.matrix.release(default, newest.version, context.platform, default)
     if row is None or (context.goal == "gpu" and not row.cuda_build):
         return f"{newest.name}=={newest.public}"
-    extra = ""
-    if row.gpu_extra and context.goal == "gpu":
-        extra = f"[{row.gpu_extra}]"
-    return f"{default}{extra}=={row.version}"
+    return write_pin(default, row.version, (row.gpu_extra,) if context.goal == "gpu" else ())
 
 
 @rule("local-module-shadowing", goal="any")
@@ -284,7 +288,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
 def _no_wheel_for_python(
     context: Context, wanted: WantedRelease, newest: FrameworkRelease
 ) -> Finding:
-    pythons = _list_pythons((newest,))
+    pythons = sorted(newest.pythons, key=numbers)
     evidence = cite(
         f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", newest
     )
@@ -299,13 +303,9 @@ def _no_wheel_for_python(
     )
 
 
-def _list_pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
-    return sorted({minor for row in rows for minor in row.pythons}, key=Version)
-
-
 def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     """Name the Pythons a release has wheels for, and their builds where that matters."""
-    standard = ", ".join(_list_pythons((row,)))
+    standard = ", ".join(sorted(row.pythons, key=numbers))
     free = ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
         return standard
@@ -332,16 +332,10 @@ def _other_release(
     Return "" when there is none. It is asked for with the same extras.
     """
     rows = context.matrix.releases(framework, context.platform)
-    matches = (
-        row
-        for row in rows
-        if row.distribution == distribution and not row.yanked and supports_python(context, row)
-    )
-    alternative = next(matches, None)
-    if alternative:
-        kept = [extra for extra in extras if extra in (list_extras(alternative) or ())]
-        asked = f"{distribution}[{','.join(kept)}]" if kept else distribution
-        return f"{asked}=={alternative.version}"
+    for row in rows:
+        if row.distribution == distribution and not row.yanked and supports_python(context, row):
+            kept = [extra for extra in extras if extra in (list_extras(row) or ())]
+            return write_pin(distribution, row.version, kept)
     return ""
 
 
@@ -457,29 +451,28 @@ def framework_replaced(context: Context) -> Iterator[Finding]:
     """Find packages that replace the installed framework by the release they require."""
     installed = installed_builds(context)
     for wanted in wanted_releases(context) if installed else ():
-        there = [build for build in installed if build.framework == wanted.framework]
         build = wanted.build
-        owner = _owner_of(context, there[0]) if there else ""
-        if build is None or build.installed or not (owner or (there and there[0].version)):
+        there = next((item for item in installed if item.framework == wanted.framework), None)
+        if build is None or build.installed or there is None:
             continue
-        if not (wanted.required_by or owner):
+        owner = _owner_of(context, there)
+        if not owner and not (there.version and wanted.required_by):
             continue
-        cuda = build.cuda.value
-        other = ""
-        if cuda and cuda != there[0].cuda.value:
+        cuda, other = build.cuda.value, ""
+        if cuda and cuda != there.cuda.value:
             other = f", a build for CUDA {cuda}"
         fitting, why = "", wanted.text
         if wanted.required_by:
-            fitting = fitting_package(context, wanted.required_by.split(" ")[0], there[0])
+            fitting = fitting_package(context, wanted.required_by.split(" ")[0], there)
             why = f"{wanted.required_by} requires {wanted.text}, so installing it"
         whose = f", {owner}," if owner else ""
-        message = f"{why} replaces {there[0].label}{whose}"
+        message = f"{why} replaces {there.label}{whose}"
         yield context.report(
             f"{message} by {build.label}{other}.{_describe_constraint(context)}",
-            ("python.frameworks", there[0].label),
+            ("python.frameworks", there.label),
             verdict=COMPATIBLE,
             cure=(
-                Advise(f"Ask for {fitting}, which goes with {there[0].label}.") if fitting else None
+                Advise(f"Ask for {fitting}, which goes with {there.label}.") if fitting else None
             ),
         )
 
@@ -531,17 +524,16 @@ def name_replacement(matrix: Matrix, row: RemovedDistribution, specifier: str) -
         successor = matrix.release(row.framework, f"{line[1]}.0", "linux_x86_64", row.framework)
     if successor is None:
         return row.replacement
-    extra = f"[{successor.gpu_extra}]" if successor.gpu_extra else ""
-    return f"{row.framework}{extra}=={successor.version}"
+    return write_pin(row.framework, successor.version, (successor.gpu_extra,))
 
 
 @rule("framework-package-removed", goal="any", installs=True)
 def framework_package_removed(context: Context) -> Iterator[Finding]:
     """Find requirements on a withdrawn distribution, which no longer brings its framework."""
     for wanted in wanted_releases(context):
-        if wanted.obstacle != REMOVED or wanted.removed is None:
+        row = context.matrix.removed_distribution(wanted.distribution)
+        if wanted.obstacle != REMOVED or row is None:
             continue
-        row = wanted.removed
         last_version = row.last_versions.get(context.platform)
         replacement = name_replacement(context.matrix, row, wanted.specifier)
         if context.goal != "gpu":

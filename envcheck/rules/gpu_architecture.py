@@ -174,30 +174,21 @@ def documents_of_packages(context: Context) -> Iterator[Finding]:
         gpus = [item for item in judged_gpus(context) if _is_served(context, item)]
         excluded = [item for item in gpus if document.excludes(item.capability)]
         if excluded:
-            yield _report_excluded(
-                context,
-                f"{name} {version}",
-                document,
-                excluded[0],
-                ERROR if excluded == gpus else WARNING,
+            item = excluded[0]
+            framework = next(iter(companion_row(name).frameworks), name)
+            yield context.report(
+                f"{item.name} has compute capability {item.capability}; the documents of {name}"
+                f" {version} ask for {document.minimum} or newer.",
+                ("gpus", f"{item.name}, compute capability {item.capability}"),
+                Evidence(
+                    f"documents of {name} {version}",
+                    document.statement,
+                    citation=document.citation,
+                ),
+                severity=ERROR if excluded == gpus else WARNING,
+                cure=UseBuildForGpu(framework, name, item.capability, is_newer=False),
+                about=About(framework, name),
             )
-
-
-def _report_excluded(
-    context: Context, label: str, document: DocumentedGpus, item: JudgedGpu, severity: str
-) -> Finding:
-    name = label.partition(" ")[0]
-    framework = next(iter(companion_row(name).frameworks), name)
-    return context.report(
-        f"{item.name} has compute capability {item.capability}; the documents of {label}"
-        f" ask for {document.minimum} or newer.",
-        ("gpus", f"{item.name}, compute capability {item.capability}"),
-        Evidence(f"documents of {label}", document.statement, citation=document.citation),
-        finding_id=TOO_OLD,
-        severity=severity,
-        cure=UseBuildForGpu(framework, name, item.capability, is_newer=False),
-        about=About(framework, name),
-    )
 
 
 @rule("ptxas-problem", severity=WARNING)
@@ -440,41 +431,41 @@ def _slow_or_unread(
         if item.architecture:
             kind = verdict_on(context, build, item).kind
         if kind == JIT:
-            problem = _find_known_problem(context, build, item)
-            message = (
+            problems = _find_known_problem(context, build, item)
+            cure: Fix = UseBuildForGpu(build.framework, build.distribution, item.capability)
+            for row in problems:
+                if row.remedy:  # what works where users report that a build fails
+                    cure = AvoidReportedFailure(row.remedy)
+                    break
+            yield context.report(
                 f"{build.label} has no machine code for {item.label}, only PTX (CUDA's"
                 " portable assembly) that the driver must compile. The first start is slow, up to"
-                " half an hour."
-            )
-            yield context.report(
-                message + "".join(f" {row.what}" for row in problem),
+                f" half an hour.{''.join(f' {row.what}' for row in problems)}",
                 *_list_evidence(context, build, item),
-                *map(_problem_evidence, problem),
+                *(cite(f"problems {row.id}", row.what, row) for row in problems),
                 finding_id=TOO_NEW,
                 severity=WARNING,
-                cure=_avoid_slow_start(problem, build, item),
+                cure=cure,
                 about=build.about,
             )
             return
         if kind == UNREAD:
-            message = (
-                f"Neither the files of {build.label} nor the matrix state which GPUs it has code"
-                f" for; its CUDA supports {item.name}."
-            )
             # What is installed can be tried. Nobody is told to install what is not known to work.
             yield context.report(
-                message,
+                f"Neither the files of {build.label} nor the matrix state which GPUs it has code"
+                f" for; its CUDA supports {item.name}.",
                 *_list_evidence(context, build, item),
                 verdict=UNDETERMINED,
                 finding_id="release-unknown",
                 severity=NOTE if build.installed else ERROR,
                 about=build.about,
-                cure=None if build.installed else Advise(_CHOOSE_ANOTHER),
+                cure=(
+                    None
+                    if build.installed
+                    else Advise("Choose a release or build whose GPU code is known.")
+                ),
             )
             return
-
-
-_CHOOSE_ANOTHER = "Choose a release or build whose GPU code is known."
 
 
 def is_unread(finding: Finding) -> bool:
@@ -482,35 +473,19 @@ def is_unread(finding: Finding) -> bool:
     return finding.id == "release-unknown" and bool(finding.about.distribution)
 
 
-def _find_known_problem(
-    context: Context, build: Build, item: JudgedGpu
-) -> tuple[KnownProblem, ...]:
+def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> list[KnownProblem]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
-    rows = context.matrix.problems(build.distribution, build.version, stage="advice")
-    return tuple(
-        row
-        for row in rows
-        if row.finding == "gpu-arch-too-new"
-        and row.compute_capabilities
-        and within(item.capability, row.compute_capabilities)
-    )
-
-
-def _avoid_slow_start(rows: tuple[KnownProblem, ...], build: Build, item: JudgedGpu) -> Fix:
-    """Name what works where users report that a build fails; else a newer build."""
-    for row in rows:
-        if row.remedy:
-            return AvoidReportedFailure(row.remedy)
-    return UseBuildForGpu(build.framework, build.distribution, item.capability)
+    found = []
+    for row in context.matrix.problems(build.distribution, build.version, stage="advice"):
+        gpus = row.compute_capabilities
+        if row.finding == TOO_NEW and gpus and within(item.capability, gpus):
+            found.append(row)
+    return found
 
 
 def is_reported_to_fail(finding: Finding) -> bool:
     """Return whether a finding says that users report a build to fail on a GPU."""
     return isinstance(finding.cure, AvoidReportedFailure)
-
-
-def _problem_evidence(row: KnownProblem) -> Evidence:
-    return cite(f"problems {row.id}", row.what, row)
 
 
 def _no_architecture(context: Context, build: Build, item: JudgedGpu) -> Finding:

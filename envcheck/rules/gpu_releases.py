@@ -32,7 +32,7 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.fixes import InstallRequirements
-from envcheck.model.versions import matches, name_of
+from envcheck.model.versions import matches, name_of, write_pin
 from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, UndecidedError, cite, once
 from envcheck.rules.gpus import NATIVE, build_targets, coverage, cuda_starts
@@ -210,8 +210,7 @@ def _build_cure(problem: KnownProblem, build: Build, extras: tuple[str, ...]) ->
     if not constraints:
         return Advise(problem.remedy) if problem.remedy else None
     if not build.installed and constraints and not constraints[0].startswith(build.distribution):
-        extra = f"[{','.join(extras)}]" if extras else ""
-        constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
+        constraints.insert(0, write_pin(build.distribution, build.version, extras))
     return InstallRequirements(tuple(constraints), problem.remedy)
 
 
@@ -344,19 +343,14 @@ def release_for_driver(context: Context, build: Build) -> str:
 def gpu_requirement(context: Context, row: FrameworkRelease) -> str:
     """Write a requirement for a CUDA release with the extra that brings its CUDA libraries."""
     main = known_framework(row.framework).main
-    if main:
-        return _requirement_of_plugin(context, row, main)
-    extra = f"[{row.gpu_extra}]" if row.gpu_extra else ""
-    return f"{row.distribution}{extra}=={row.version}"
-
-
-def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str) -> str:
-    """Name the framework itself: jax-cuda12-plugin 0.4.31 -> jax[cuda12]==0.4.31."""
-    row = context.matrix.release(plugin.framework, plugin.version, context.platform, main)
-    extra = next((name for name in (row.extras if row else ()) if name in plugin.distribution), "")
-    if extra:
-        return f"{main}[{extra}]=={plugin.version}"
-    return plugin.pin
+    if not main:
+        return write_pin(row.distribution, row.version, (row.gpu_extra,))
+    # of a plugin, the framework itself: jax-cuda12-plugin 0.4.31 -> jax[cuda12]==0.4.31
+    whole = context.matrix.release(row.framework, row.version, context.platform, main)
+    for extra in whole.extras if whole else ():
+        if extra in row.distribution:
+            return write_pin(main, row.version, (extra,))
+    return row.pin
 
 
 def nearest_index_build(context: Context, build: Build) -> FrameworkRelease | None:
@@ -501,11 +495,10 @@ def newest_branch(context: Context) -> str:
     rows = _list_architectures(context)
     if any(row is None or row.tegra for row in rows):
         return ""
-    lasts = [int(row.last_driver_branch) for row in rows if row and row.last_driver_branch]
-    firsts = [int(row.first_driver_branch) for row in rows if row and row.first_driver_branch]
-    branches = [int(row.branch) for row in context.matrix.driver_branches()]
-    lowest, highest = max(firsts, default=0), min(lasts, default=max(branches))
-    return str(max((branch for branch in branches if lowest <= branch <= highest), default=""))
+    for branch in context.matrix.driver_branches():
+        if all(row and row.is_driven_by(int(branch.branch)) for row in rows):
+            return branch.branch
+    return ""
 
 
 @once

@@ -14,7 +14,6 @@ from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
 from envcheck.model import (
     Absent,
     Architecture,
-    DeviceNode,
     Gpu,
     GpuProduct,
     OtherGpu,
@@ -277,19 +276,13 @@ def is_plain_linux(context: Context) -> bool:
     return context.os in ("linux", "") and not any(fact.value is not None for fact in facts)
 
 
-def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
-    """List the nodes of the GPUs, /dev/nvidia0 and on; nvidiactl proves nothing."""
-    nodes = context.driver.device_nodes.value or ()
-    return tuple(node for node in nodes if node.path[len("/dev/nvidia") :].isdigit())
-
-
 def was_given_gpus(context: Context) -> bool:
     """Return whether this container reaches GPUs, by nodes, NVML or a driver's answer."""
     has_nvml_gpu = context.driver.nvml_result.value == 0 and any(
         gpu.nvml_index.value is not None for gpu in context.gpus
     )
     reaches_driver = context.driver.cuda_init_result.value in _DRIVER_RESULTS
-    return bool(gpu_nodes(context)) or has_nvml_gpu or reaches_driver
+    return bool(context.gpu_nodes) or has_nvml_gpu or reaches_driver
 
 
 def other_vendors() -> Mapping[str, OtherVendor]:

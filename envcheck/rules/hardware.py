@@ -284,8 +284,7 @@ def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
         logged.setdefault(pci, []).append(fault)
         if fault == "Xid 154 None":  # the GPU recovered: what came before is over
             del logged[pci]
-    table = load_data("nvidia/xid", XidTable) if logged else None
-    rows = table.xids if table else ()
+    rows = load_data("nvidia/xid", XidTable).xids if logged else ()
     programs = frozenset(f"Xid {row.code}" for row in rows if row.action in _OF_PROGRAMS)
     failed = [gpu.pci_address.value or "" for gpu, _ in _list_signs(context, "gpu-hardware-fault")]
     for pci, faults in logged.items():

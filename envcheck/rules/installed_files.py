@@ -305,7 +305,7 @@ def _list_checks(context: Context, item: FileFault | InstallLeftover) -> list[st
 @once
 def _installed_imports(context: Context) -> tuple[str, ...]:
     """List the installed frameworks, then what is imported beside them."""
-    frameworks = dict.fromkeys(filter(None, map(framework_of, context.distributions)))
+    frameworks = context.installed_frameworks
     return (
         *frameworks,
         *(name for name in context.distributions if companions().get(name) in frameworks),

@@ -29,11 +29,9 @@ from envcheck.model import (
     Known,
     LinkFault,
     Source,
-    dataclass,
     major,
     major_minor,
     numbers,
-    replace,
 )
 from envcheck.model.fixes import (
     InstallCudaLibraries,
@@ -56,7 +54,7 @@ from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, cite, once, rule
 from envcheck.rules.gpu_releases import constraints_on
 from envcheck.rules.installed_files import find_import
-from envcheck.rules.requirements import marker_holds, needs_of
+from envcheck.rules.requirements import Need, marker_holds, needs_of
 from envcheck.rules.targets import judged_builds, package_builds
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
@@ -94,19 +92,6 @@ def is_proven(context: Context, owner: str, name: str) -> bool:
     return any(
         name == item.found_in or (item.wheel and name.startswith("nvidia-")) for item in faults
     )
-
-
-@dataclass
-class _Pin:
-    """What a distribution requires of an NVIDIA wheel."""
-
-    owner: Distribution
-    name: str
-    specifier: str
-
-    @property
-    def requirement(self) -> str:
-        return self.name + self.specifier
 
 
 @rule(
@@ -149,7 +134,7 @@ def _lacks_wheel(context: Context, fault: LinkFault) -> bool:
         fault.kind == "missing-library"
         and framework_of(fault.distribution) != ""
         and not any(_is_of(name, fault.wheel) for name in context.distributions)
-        and any(_is_of(pin.name, fault.wheel) for pin in _list_pins(context, fault.distribution))
+        and bool(_wheel_pins(context, fault))
     )
 
 
@@ -177,17 +162,18 @@ def _fail(context: Context, fault: LinkFault) -> str:
 
 
 def _report(
-    context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix
+    context: Context, fault: LinkFault, message: str, finding_id: str, cure: Fix, *shown: Evidence
 ) -> Finding:
-    severity = WARNING if _is_minor(context, fault) else ERROR
-    about = About(
-        distribution=fault.distribution,
-        names=(fault.distribution,) if finding_id == OTHER_BUILD else (),
+    name = fault.distribution
+    return context.report(
+        message,
+        *(shown or _evidence(fault)),
+        finding_id=finding_id,
+        severity=WARNING if _is_minor(context, fault) else ERROR,
+        cure=cure,
+        about=About(distribution=name, names=(name,) if finding_id == OTHER_BUILD else ()),
+        stops="gpu" if fault.needs_gpu else IMPORT,
     )
-    found = context.report(
-        message, *_evidence(fault), finding_id=finding_id, severity=severity, cure=cure, about=about
-    )
-    return replace(found, stops="gpu" if fault.needs_gpu else IMPORT)
 
 
 def _extension(context: Context, fault: LinkFault) -> Iterator[Finding]:
@@ -253,7 +239,7 @@ def _other_cuda(context: Context, fault: LinkFault) -> Iterator[Finding]:
         Evidence(fault.file, f"CUDA {own}", Source("file", fault.file)),
         Evidence(fault.found, f"CUDA {other}", Source("file", fault.found)),
     )
-    yield replace(_report(context, fault, message, OTHER_BUILD, cure), evidence=evidence)
+    yield _report(context, fault, message, OTHER_BUILD, cure, *evidence)
 
 
 def _is_damaged(context: Context, fault: LinkFault) -> bool:
@@ -282,7 +268,7 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         )
     torch = None if framework_of(fault.distribution) else _extension_host(context)
     reason = _compare_cuda(context, torch, sonames) if torch else ""
-    pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
+    pins = _wheel_pins(context, fault)
     installed = [item for name, item in context.distributions.items() if _is_of(name, fault.wheel)]
     if reason:
         rebuild = RebuildExtension(fault.distribution)
@@ -300,7 +286,7 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
         message = (
             f"{need}, which {installed[0].name} {installed[0].version} does not hold; {required}."
         )
-        is_met = _is_met(context, pin)  # it is the right one, without its library
+        is_met = pin.found and not pin.is_broken  # it is the right one, without its library
         cure = ReplaceCudaWheels((pin.name,), unmet) if is_met else InstallRequirements(unmet)
         yield _report(context, fault, message, CONFLICT, cure)
         return
@@ -308,7 +294,7 @@ def _missing(context: Context, faults: list[LinkFault]) -> Iterator[Finding]:
 
 
 def _describe_lost_wheels(
-    context: Context, faults: list[LinkFault], pin: _Pin, unmet: tuple[str, ...]
+    context: Context, faults: list[LinkFault], pin: Need, unmet: tuple[str, ...]
 ) -> tuple[str, str, Fix]:
     """Describe all wheels that a framework lacks.
 
@@ -425,7 +411,7 @@ def _lacking(context: Context, fault: LinkFault) -> Finding:
         return _report(
             context, fault, f"{message}{built}.", OTHER_BUILD, _match_framework(context, fault)
         )
-    pins = [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
+    pins = _wheel_pins(context, fault)
     if pins and pins[0].specifier:
         required = (
             f"{message}; {_label(context, pins[0].owner.name)} requires {pins[0].requirement}."
@@ -481,8 +467,13 @@ def _is_of(name: str, wheel: str) -> bool:
     return bool(wheel) and re.fullmatch(rf"{re.escape(wheel)}(-cu\d+)?", name) is not None
 
 
+def _wheel_pins(context: Context, fault: LinkFault) -> list[Need]:
+    """List what is required of the wheel that holds a library."""
+    return [pin for pin in _list_pins(context, fault.distribution) if _is_of(pin.name, fault.wheel)]
+
+
 @once
-def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
+def _list_pins(context: Context, importing: str) -> tuple[Need, ...]:
     """List what is required of NVIDIA's wheels.
 
     By the distribution that is imported, then by what lists them.
@@ -491,7 +482,7 @@ def _list_pins(context: Context, importing: str) -> tuple[_Pin, ...]:
     return tuple(pin for owner in owners for pin in _pins_of(context, owner))
 
 
-def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
+def _pins_of(context: Context, owner: Distribution) -> Iterator[Need]:
     # cuda-toolkit names each wheel under an extra
     is_list = not context.matrix.framework_of(owner.name)
     for required in filter(None, map(find_requirement, owner.requires)):
@@ -500,19 +491,18 @@ def _pins_of(context: Context, owner: Distribution) -> Iterator[_Pin]:
         if name.startswith("nvidia-") and (
             is_unmarked or ("extra" not in marker and marker_holds(context, marker))
         ):
-            yield _Pin(owner, name, required.specifier)
+            found = context.distributions.get(name)
+            yield Need(owner, name, required.specifier, found)
 
 
-def _unmet(context: Context, importing: str, first: _Pin) -> tuple[str, ...]:
+def _unmet(context: Context, importing: str, first: Need) -> tuple[str, ...]:
     """Name every wheel required in another release, the one to blame first."""
-    owned = [pin for pin in _list_pins(context, importing) if pin.owner.name == importing]
-    unmet = [pin for pin in owned if not _is_met(context, pin)]
+    unmet = [
+        pin
+        for pin in _list_pins(context, importing)
+        if pin.owner.name == importing and (pin.found is None or pin.is_broken)
+    ]
     return tuple(dict.fromkeys(pin.requirement for pin in (first, *unmet)))
-
-
-def _is_met(context: Context, pin: _Pin) -> bool:
-    item = context.distributions.get(pin.name)
-    return item is not None and (not pin.specifier or within(item.version, pin.specifier))
 
 
 @rule(OTHER_BUILD, severity=WARNING, goal="any")

@@ -35,7 +35,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.text import counted
-from envcheck.model.versions import matches, name_of, read_requirement
+from envcheck.model.versions import matches, name_of, read_requirement, write_pin
 from envcheck.rules.builds import find_plugin, rows_by_extra
 from envcheck.rules.described_machine import (
     LINUX,
@@ -78,22 +78,21 @@ def find_releases(judge: RowJudge) -> tuple[Answer, ...]:
     """
     question, matrix = judge.question, judge.matrix
     frameworks = (question.framework,) if question.framework else matrix.judged()
-    rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
     places: dict[Hashable, int] = {}
     found = []
-    for candidate in (
-        item
-        for row in rows
-        if not (row.yanked or row.stub_for)
-        for item in _list_builds(row, question)
+    for row in (
+        row for name in frameworks for row in matrix.builds(name, question.platform or None)
     ):
-        row = candidate.row
-        place = _next_place(places, row)
-        platform = row.platform if row.platform != "any" else question.platform or LINUX
-        fit = judge.judge(candidate, platform)
-        if fit.verdict != INCOMPATIBLE:
-            driver = _lowest_driver(matrix, row)
-            found.append(Answer(row, fit.verdict, fit.why, place=place, driver=driver))
+        if row.yanked or row.stub_for:
+            continue
+        for candidate in _list_builds(row, question):
+            part = candidate.row
+            place = _next_place(places, part)
+            platform = part.platform if part.platform != "any" else question.platform or LINUX
+            fit = judge.judge(candidate, platform)
+            if fit.verdict != INCOMPATIBLE:
+                driver = _lowest_driver(matrix, part)
+                found.append(Answer(part, fit.verdict, fit.why, place=place, driver=driver))
     return tuple(found)
 
 
@@ -129,21 +128,24 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
     public, _, local = specifier.partition("+")
     admitted = public if re.fullmatch(r"cu\d{2,3}", local) else specifier
     places: dict[Hashable, int] = {}
-    return tuple(
-        Answer(
-            row,
-            COMPATIBLE,
-            problems=_list_problems(matrix, row),
-            index_builds=_list_cuda_builds(matrix, row),
-            companions=_list_companions(matrix, row),
-            place=place,
-            driver=_lowest_driver(matrix, row),
-            extra_builds=_list_extra_builds(matrix, row, place),
-        )
-        for row, place in ((row, _next_place(places, row)) for row in _list_releases(matrix, text))
-        if matches(row.version, admitted)
-        and (not local or any(build.local == local for build in _list_cuda_builds(matrix, row)))
-    )
+    found = []
+    for row in _list_releases(matrix, text):
+        place = _next_place(places, row)
+        builds = tuple(build for build in matrix.index_builds(row) if build.cuda_build)
+        is_meant = not local or any(build.local == local for build in builds)
+        if is_meant and matches(row.version, admitted):
+            answer = Answer(
+                row,
+                COMPATIBLE,
+                problems=_list_problems(matrix, row),
+                index_builds=builds,
+                companions=_list_companions(matrix, row),
+                place=place,
+                driver=_lowest_driver(matrix, row),
+                extra_builds=_list_extra_builds(matrix, row, place),
+            )
+            found.append(answer)
+    return tuple(found)
 
 
 def _lowest_driver(matrix: Matrix, row: FrameworkRelease) -> str:
@@ -161,48 +163,35 @@ def _list_extra_builds(matrix: Matrix, row: FrameworkRelease, place: int) -> tup
     if row.cuda_build or not row.extras or row.framework not in framework_names():
         return ()
     known = identity(row.framework)
+    builds: list[tuple[FrameworkRelease | None, str | None]] = []
     if not known.plugins:
-        builds = [item for item in rows_by_extra(row) if item.cuda_build]
-        extras = [item.gpu_extra for item in builds]
+        builds = [(item, item.gpu_extra) for item in rows_by_extra(row) if item.cuda_build]
     elif row.distribution == known.main:
-        pairs = [(name, extra) for extra in sorted(row.extras, reverse=True) for name in PLATFORMS]
-        plugins = [(find_plugin(matrix, name, row, extra), extra) for name, extra in pairs]
-        builds = [item for item, _ in plugins if item]
-        extras = [extra for item, extra in plugins if item]
-    else:
-        return ()
+        for extra in sorted(row.extras, reverse=True):
+            builds += [(find_plugin(matrix, name, row, extra), extra) for name in PLATFORMS]
     return tuple(
         Answer(
             build,
             COMPATIBLE,
             place=place,
             driver=_lowest_driver(matrix, build),
-            requirement=f"{row.distribution}[{extra}]=={row.version}",
+            requirement=write_pin(row.distribution, row.version, (extra,)),
         )
-        for build, extra in zip(builds, extras, strict=True)
+        for build, extra in builds
+        if build
     )
-
-
-def _list_cuda_builds(matrix: Matrix, row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
-    return tuple(build for build in matrix.index_builds(row) if build.cuda_build)
 
 
 def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     """Name each companion's newest release that goes with a release: Keras, torchvision."""
-    beside = (
-        item.distributions for item in load_companions().rows if row.framework in item.frameworks
-    )
-    names = (name for distributions in beside for name in distributions)
-    found = (matrix.companions_of(row.framework, row.version, row.platform, name) for name in names)
-    newest = (
-        next((item for item in releases if _fits_beside(item, row)), None) for releases in found
-    )
-    return tuple(item.pin for item in newest if item)
-
-
-def _fits_beside(item: FrameworkRelease, row: FrameworkRelease) -> bool:
-    """Return whether a companion and a release share a CUDA and a Python."""
-    return shares_cuda(item, row) and not set(item.pythons).isdisjoint(row.pythons)
+    beside = [item for item in load_companions().rows if row.framework in item.frameworks]
+    pins = []
+    for name in (name for item in beside for name in item.distributions):
+        for item in matrix.companions_of(row.framework, row.version, row.platform, name):
+            if shares_cuda(item, row) and not set(item.pythons).isdisjoint(row.pythons):
+                pins.append(item.pin)
+                break
+    return tuple(pins)
 
 
 def find_requirer(matrix: Matrix, text: str) -> str:
@@ -421,27 +410,17 @@ def answer_requirement(matrix: Matrix, text: str) -> RowsFound | TablesFound:
 
     Raises RequestError.
     """
-    return _find_tables(matrix, text) or _find_requirement(matrix, text)
-
-
-def _find_tables(matrix: Matrix, text: str) -> TablesFound | None:
-    """Find the rows of the table that a name asks for; None if it names no table."""
-    found = find_table_rows(matrix, text)
-    if found is None:
-        return None
-    if not found:
+    rows = find_table_rows(matrix, text)
+    if rows is not None:
+        verdict = COMPATIBLE if rows else UNDETERMINED
         message = f"The matrix has no row for {text}. {_describe_renewal(matrix)}"
-        return TablesFound(UNDETERMINED, message, matrix.checked, text, ())
-    message = f"{_count_rows(len(found))} * documented, not read from an artifact."
-    return TablesFound(COMPATIBLE, message, matrix.checked, text, found)
-
-
-def _find_requirement(matrix: Matrix, text: str) -> RowsFound:
-    """Find the rows that a requirement admits."""
+        if rows:
+            message = f"{_count_rows(len(rows))} * documented, not read from an artifact."
+        return TablesFound(verdict, message, matrix.checked, text, rows)
     found = find_rows(matrix, text)
-    verdict, message = (
-        (COMPATIBLE, _count_rows(len(found))) if found else _describe_missing(matrix, text)
-    )
+    verdict, message = COMPATIBLE, _count_rows(len(found))
+    if not found:
+        verdict, message = _describe_missing(matrix, text)
     return RowsFound(verdict, message, matrix.checked, {"requirement": text}, found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envcheck.frameworks import companions, framework_of, identities, imported_modules
 from envcheck.model import (
@@ -35,7 +35,7 @@ from envcheck.model.versions import name_needs
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.context import Context, cite, rule
 from envcheck.rules.installed_files import DEATH
-from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
+from envcheck.rules.requirements import easiest_for_pip, is_met, tag_glibcxx, wheel_glibc
 from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
 
 _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
@@ -141,7 +141,7 @@ def _list_imported(context: Context) -> dict[str, frozenset[str]]:
     Recorded imports took something from what is needed, and no more than loaded the others. One may
     go on without a module of another distribution, unless it requires that one, too.
     """
-    names = [*filter(None, map(framework_of, context.distributions)), *companions()]
+    names = (*context.installed_frameworks, *companions())
     items = context.distributions.values()
     imported = {}
     for name in names:
@@ -216,7 +216,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         if need is None:
             continue
         pip = context.need(context.python.pip_version, "python.pip_version")
-        if pip is None or not _is_older(pip, need.pip):
+        if pip is None or is_met(pip, f">={need.pip}"):
             continue
         yield context.report(
             f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports"
@@ -242,7 +242,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
         libc = context.host.libc_version
         if floor and isinstance(libc, Unknown) and not build.installed:
             context.need(libc, "host.libc_version")
-        if not floor or not libc.value or not _is_older(libc.value, floor):
+        if not floor or not libc.value or is_met(libc.value, f">={floor}"):
             continue
         if _has_glibc(context):
             yield _glibc_finding(context, build.label, floor, build)
@@ -256,17 +256,14 @@ def _has_glibc(context: Context) -> bool:
 def _glibc_finding(
     context: Context, label: str, floor: str, row: FrameworkRelease | Build
 ) -> Finding:
+    libc = context.host.libc_version.value
     return context.report(
-        f"{label} needs glibc {floor} or newer; this system has {_libc_text(context)}.",
+        f"{label} needs glibc {floor} or newer; this system has"
+        f" {f'glibc {libc}' if libc else 'an older one'}.",
         "host.libc_version",
         cite(label, f"needs glibc >= {floor}", row),
         cure=UseNewerGlibc(floor),
     )
-
-
-def _libc_text(context: Context) -> str:
-    libc = context.host.libc_version.value
-    return f"glibc {libc}" if libc else "an older one"
 
 
 @rule("libstdcxx-mismatch", severity=WARNING, goal="any")
@@ -279,8 +276,10 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     if path is None or isinstance(glibcxx, (Absent, Unknown)) or path in {x.found for x in faults}:
         return
     for build in judged_builds(context):
-        need = _glibcxx_need(context, build)
-        if not need or not _is_older(glibcxx.value, need):
+        need = ""
+        if build.release and not is_conda_build(context, build):
+            need = tag_glibcxx(build.release)
+        if not need or is_met(glibcxx.value, f">={need}"):
             continue
         yield context.report(
             f"This Python loads {path}, which provides GLIBCXX up to {glibcxx.value}; wheels"
@@ -290,19 +289,6 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
             cite(build.label, f"tag admits GLIBCXX_{need}", build),
             cure=FollowRow("update"),
         )
-
-
-def _glibcxx_need(context: Context, build: Build) -> str:
-    if build.release is None or is_conda_build(context, build):
-        return ""
-    return tag_glibcxx(build.release)
-
-
-def _is_older(version: str, floor: str) -> bool:
-    try:
-        return Version(version) < Version(floor)
-    except InvalidVersion:
-        return False
 
 
 @rule("msvc-runtime-missing", goal="any")

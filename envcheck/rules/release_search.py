@@ -27,7 +27,7 @@ from envcheck.model.fixes import (
     InstallDriver,
     UseBuildForGpu,
 )
-from envcheck.model.versions import matches
+from envcheck.model.versions import matches, write_pin
 from envcheck.rules.builds import (
     build_of,
     is_free_threaded,
@@ -76,8 +76,7 @@ class Candidate:
     @property
     def requirement(self) -> str:
         """Return what pip takes: torch==2.7.1+cu126, jax[cuda12]==0.6.0."""
-        extras = f"[{','.join(self.extras)}]" if self.extras else ""
-        return f"{self.row.distribution}{extras}=={self.row.build_version}"
+        return write_pin(self.row.distribution, self.row.build_version, self.extras)
 
     @property
     def rows(self) -> tuple[FrameworkRelease, ...]:

@@ -175,12 +175,8 @@ class KnownBreak:
 
     def concerns(self, item: Distribution) -> bool:
         """Return whether an installed package is one of these releases."""
-        specifier = self.requirement.removeprefix(item.name)
-        return (
-            specifier[:1] in "<>=!~"
-            and specifier != self.requirement
-            and matches(item.version, specifier)
-        )
+        specifier = self.requirement[len(self.name) :]
+        return self.name == item.name and matches(item.version, specifier)
 
 
 @dataclass
@@ -341,18 +337,11 @@ def tag_glibcxx(release: FrameworkRelease) -> str:
 
     3.4.24; "" when it has none.
     """
-    glibc = lowest_glibc(release.tags)
-    if not glibc:
-        return ""
-    lowest = Version(glibc)
-    return next(
-        (
-            glibcxx
-            for glibc, glibcxx in reversed([*_pip_tags().glibcxx.items()])
-            if Version(glibc) <= lowest
-        ),
-        "",
-    )
+    lowest = lowest_glibc(release.tags)
+    for glibc, glibcxx in reversed([*_pip_tags().glibcxx.items()]):
+        if lowest and Version(glibc) <= Version(lowest):
+            return glibcxx
+    return ""
 
 
 # What extras bring.

@@ -19,8 +19,6 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Fact,
     FrameworkRelease,
-    Known,
-    RemovedDistribution,
     RequestError,
     Unknown,
     dataclass,
@@ -41,6 +39,7 @@ from envcheck.rules.context import Context, once
 from envcheck.rules.requirements import (
     has_extra_wheels,
     has_extras,
+    is_met,
     marker_holds,
     resolve_extras,
     wheel_glibc,
@@ -80,7 +79,6 @@ class WantedRelease:
     build: Build | None
     obstacle: str = ""
     rejected: tuple[FrameworkRelease, ...] = ()  # what the obstacle alone left out, newest first
-    removed: RemovedDistribution | None = None
     # the release of a package on top of a framework, which is no build
     package: FrameworkRelease | None = None
     required_by: str = ""  # the package that brings a framework that nobody asked for: vllm 0.33.0
@@ -303,42 +301,32 @@ def _unknown_name(name: str, matrix: Matrix) -> str:
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
-    name = requirement.name
-    specifier = requirement.specifier
-    extras = requirement.extras
-
-    def wanted(
-        build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()
-    ) -> WantedRelease:
-        removed = None
-        if obstacle == REMOVED:
-            removed = context.matrix.removed_distribution(name)
-        resolved = extras
-        if build and build.release and extras:
-            resolved = resolve_extras(build.release, extras)
-        return WantedRelease(
-            requirement.plain, name, framework, specifier, resolved, build, obstacle, near, removed
-        )
-
-    installed = next(
-        (item for item in installed_builds(context) if _satisfies(item, name, requirement)), None
-    )
-    if installed is not None:
-        return wanted(installed)
+    name, extras = requirement.name, requirement.extras
+    wanted = WantedRelease(requirement.plain, name, framework, requirement.specifier, extras, None)
+    for build in installed_builds(context):
+        if _satisfies(build, name, requirement):
+            return _with_build(wanted, build)
     if _is_removed(context, name, requirement):
-        return wanted(None, REMOVED)
+        return replace(wanted, obstacle=REMOVED)
     local = requirement.label
     rows = _matching_rows(context, framework, name, requirement, local)
     if local and not rows:
         public = replace(requirement, specifier=requirement.specifier.replace(f"+{local}", ""))
         others = _matching_rows(context, framework, name, public)
-        return wanted(None, LABEL if others else UNLISTED, others)
+        return replace(wanted, obstacle=LABEL if others else UNLISTED, rejected=others)
     obstacle, installable = _filter_installable(context, rows, extras)
     if obstacle in {PYTHON, UNLISTED} and _means_older(context, framework, name, requirement):
-        return wanted(None, OLDER)
+        return replace(wanted, obstacle=OLDER)
     if obstacle:
-        return wanted(None, obstacle, installable)
-    return wanted(build_of(rows_by_extra(installable[0], extras)[0]))
+        return replace(wanted, obstacle=obstacle, rejected=installable)
+    return _with_build(wanted, build_of(rows_by_extra(installable[0], extras)[0]))
+
+
+def _with_build(wanted: WantedRelease, build: Build) -> WantedRelease:
+    """Give a requirement the build that it means, and its extras the names of the matrix."""
+    if build.release and wanted.extras:
+        wanted = replace(wanted, extras=resolve_extras(build.release, wanted.extras))
+    return replace(wanted, build=build)
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
@@ -453,13 +441,7 @@ def _is_32bit(context: Context) -> bool:
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
-    floor, libc = wheel_glibc(row), context.host.libc_version.value
-    if not floor or not libc:
-        return True
-    try:
-        return Version(libc) >= Version(floor)
-    except InvalidVersion:
-        return True
+    return is_met(context.host.libc_version.value or "", f">={wheel_glibc(row) or 0}")
 
 
 # The builds to judge: installed, asked for, and the packages on top of them.
@@ -562,12 +544,11 @@ class JudgedFramework:
     def cuda_build(self) -> Fact[bool]:
         """Say whether any of its builds is a CUDA build."""
         facts = [build.cuda_build for build in self.builds]
-        known_facts = [fact for fact in facts if isinstance(fact, Known)]
-        unknown = [fact for fact in facts if isinstance(fact, Unknown)]
-        for fact in known_facts:
-            if fact.value:
-                return fact
-        return (unknown + known_facts + facts)[0]
+        # one that is, then what is not known, then one that is not
+        return min(
+            facts,
+            key=lambda fact: (not fact.value, not isinstance(fact, Unknown), fact.value is None),
+        )
 
 
 @once

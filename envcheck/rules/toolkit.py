@@ -316,30 +316,24 @@ def _find_shadowed(context: Context, build: Build) -> Iterator[Finding]:
     if not build.installed or not brings_cuda(build):
         return
     cuda = build.cuda.value
-    for install, evidence in _toolkits_ahead(context, build):
+    for install, shown in _toolkits_ahead(context, build):
         version = install.version.value
-        if not version or not cuda or is_older(version, cuda):
-            yield _report_ahead(context, build, install, evidence)
-            return
-
-
-def _report_ahead(
-    context: Context, build: Build, install: ToolkitInstall, shown: Evidence
-) -> Finding:
-    cuda, version = build.cuda.value, install.version.value
-    toolkit = f"CUDA {version}" if version else "the CUDA Toolkit"
-    library = f"CUDA {cuda}" if cuda else "CUDA"
-    severity = ERROR if version and cuda else WARNING
-    folders = _list_folders_on_path(context, install.root)
-    return context.report(
-        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that"
-        f" {build.label} brings, so the loader mixes the two.",
-        shown,
-        toolkit_evidence(install),
-        *built_for_cuda(build),
-        severity=severity,
-        cure=RemoveFromLibraryPath(folders, install.root, f"{build.distribution} {build.version}"),
-    )
+        if version and cuda and not is_older(version, cuda):
+            continue
+        toolkit = f"CUDA {version}" if version else "the CUDA Toolkit"
+        library = f"CUDA {cuda}" if cuda else "CUDA"
+        folders = _list_folders_on_path(context, install.root)
+        label = f"{build.distribution} {build.version}"
+        yield context.report(
+            f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries"
+            f" that {build.label} brings, so the loader mixes the two.",
+            shown,
+            toolkit_evidence(install),
+            *built_for_cuda(build),
+            severity=ERROR if version and cuda else WARNING,
+            cure=RemoveFromLibraryPath(folders, install.root, label),
+        )
+        return
 
 
 def _list_folders_on_path(context: Context, root: str) -> tuple[str, ...]:

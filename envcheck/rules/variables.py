@@ -63,10 +63,8 @@ def _find_reader(context: Context, row: VariableEffect) -> Distribution | None:
         return None
     if row.needs in context.distributions:
         return None
-    frameworks = set(map(framework_of, context.distributions))
-    if not row.frameworks or frameworks.intersection(row.frameworks):
-        return reader
-    return None
+    is_there = set(row.frameworks).intersection(context.installed_frameworks)
+    return reader if is_there or not row.frameworks else None
 
 
 def _has_effect(row: VariableEffect, value: str) -> bool:
@@ -111,8 +109,7 @@ def _describe_end(
     A warning where no framework is.
     """
     frameworks = row.frameworks or tuple(filter(None, (framework_of(row.package),)))
-    installed = set(map(framework_of, context.distributions))
-    dead = [item for item in frameworks if item in installed]
+    dead = [item for item in frameworks if item in context.installed_frameworks]
     subject = dead[0] if dead else row.package
     ended = f"`import {subject.replace('-', '_')}`"
     if row.effect == "use":
@@ -143,14 +140,14 @@ def missing_choice(context: Context) -> Iterator[Finding]:
 
     Keras 3 takes TensorFlow unless something names JAX.
     """
-    installed = list(filter(None, map(framework_of, context.distributions)))
     for row in load_known_variables().effects:
         reader, name = context.distributions.get(row.package), row.names[0]
         if reader is None or not row.default or not matches(reader.version, row.releases):
             continue
         stated = context.environment.get(name, "")
         value = stated or row.default
-        fitting = [each for each in installed if each in row.accepts.split("|")]
+        accepted = row.accepts.split("|")
+        fitting = [each for each in context.installed_frameworks if each in accepted]
         if fitting and value in framework_names() and value not in fitting:
             yield context.report(
                 f"{reader.label} imports {value}, which is not installed, unless {name} or its"

@@ -6,7 +6,13 @@ import pytest
 from packaging.requirements import Requirement as Parsed
 
 from envcheck.model import RequestError, canonical_name
-from envcheck.model.versions import Requirement, find_requirement, name_of, read_requirement
+from envcheck.model.versions import (
+    Requirement,
+    find_requirement,
+    name_of,
+    read_requirement,
+    write_pin,
+)
 
 PLAIN = (
     "tensorflow",
@@ -126,3 +132,19 @@ def test_a_name_is_cut_off_whatever_follows_it() -> None:
 
 def test_names_are_written_as_an_index_does() -> None:
     assert canonical_name("Tensorflow__GPU.x") == "tensorflow-gpu-x"
+
+
+@pytest.mark.parametrize(
+    ("extras", "pin"),
+    [
+        ((), "jax==0.10.0"),
+        ((None,), "jax==0.10.0"),
+        (("",), "jax==0.10.0"),
+        (("cuda12",), "jax[cuda12]==0.10.0"),
+        (("cuda12", "", "k8s"), "jax[cuda12,k8s]==0.10.0"),
+    ],
+)
+def test_a_pin_holds_the_extras_that_are_not_empty(
+    extras: tuple[str | None, ...], pin: str
+) -> None:
+    assert write_pin("jax", "0.10.0", extras) == pin

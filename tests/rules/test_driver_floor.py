@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED, Distribution
 from envcheck.rules.context import UndecidedError
+from envcheck.rules.gpu_releases import driver_runs, newest_branch
 from tests.rules.factory_machine import (
     NO_DRIVER,
     NONE,
@@ -266,3 +267,72 @@ def test_windows_releases_are_no_linux_branches() -> None:
         run(ID, context(gpu(), driver=driver("999.99", "12.6"), host={"wsl_version": known(2)}))
         == []
     )
+
+
+WSL = {"wsl_version": known(2)}
+JETSON = {"jetson_release": known("R36.3.0")}
+
+
+@pytest.mark.parametrize(
+    ("cuda", "release", "offered", "host", "runs"),
+    [
+        ("12.6", "525.60.13", "12.0", {}, True),
+        ("12.6", "525.60.11", "12.0", {}, False),
+        ("12", "525.60.13", "12.0", {}, True),
+        ("12.6", "527.41", "12.0", WSL, True),
+        ("12.6", "526.98", "12.0", WSL, False),  # enough for Linux, not for Windows
+        ("12.6", "35.4", "12.2", JETSON, True),  # a board numbers its driver in its own way
+        ("12.6", "999.1", "11.4", JETSON, False),
+        ("9.2", "390.87", "9.1", JETSON, False),  # before CUDA 11 there is no minor compatibility
+        ("12.6", None, None, {}, True),  # no driver is the finding of another rule
+        ("99.9", "390.87", "9.1", {}, True),  # nothing is known of that CUDA
+        (None, "390.87", "9.1", {}, True),
+        ("12.6", "525", "12.0", {}, True),  # known as a branch alone
+        ("12.6", "470.57.02", "12.9", {}, True),  # a newer user-space driver was seen to start
+    ],
+)
+def test_releases_are_chosen_by_what_the_rule_of_the_driver_says(
+    cuda: str | None, release: str | None, offered: str | None, host: dict[str, Any], runs: bool
+) -> None:
+    given = driver(**NO_DRIVER)
+    if release:
+        given = driver(release, offered)
+    judged = context(gpu(), driver=given, host=host)
+    assert driver_runs(judged, cuda) is runs
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "newest"),
+    [((), True), (("8.0",), True), (("7.0",), False), (("3.5",), False), (("3.5", "12.0"), False)],
+)
+def test_the_newest_branch_drives_every_gpu(capabilities: tuple[str, ...], newest: bool) -> None:
+    judged = context(*(gpu(capability=each) for each in capabilities))
+    branches = judged.matrix.driver_branches()
+    rows = [judged.matrix.architecture(each) for each in capabilities]
+    found = newest_branch(judged)
+    assert (found == branches[0].branch) is newest
+    if found:
+        later = [int(row.branch) for row in branches if int(row.branch) > int(found)]
+        assert all(row and row.is_driven_by(int(found)) for row in rows)
+        assert not any(all(row and row.is_driven_by(branch) for row in rows) for branch in later)
+    else:
+        assert capabilities == ("3.5", "12.0")  # no branch drives both
+
+
+def test_an_architecture_is_driven_from_its_first_to_its_last_branch() -> None:
+    row = context().matrix.architecture("3.5")
+    assert row is not None
+    assert row.last_driver_branch == "470"
+    assert row.is_driven_by(470)
+    assert not row.is_driven_by(471)
+    first = context().matrix.architecture("12.0")
+    assert first is not None
+    assert first.first_driver_branch == "570"
+    assert first.is_driven_by(570)
+    assert not first.is_driven_by(569)
+
+
+def test_on_a_board_and_in_windows_branches_say_nothing() -> None:
+    assert newest_branch(context(gpu(), host=JETSON)) == ""
+    assert newest_branch(context(gpu(), host=WSL)) == ""
+    assert newest_branch(context(gpu(capability="8.7"))) == ""  # an embedded part

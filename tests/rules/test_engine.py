@@ -16,6 +16,7 @@ from envcheck.model import (
     WARNING,
     Absent,
     DriverFacts,
+    Evidence,
     Facts,
     Finding,
     Gpu,
@@ -183,6 +184,18 @@ def test_a_finding_takes_the_id_and_the_severity_of_its_rule(add: Add) -> None:
     add("os-limit", "mig-config", severity=WARNING)(says(plain, own))
     found = {item.message: (item.id, item.severity) for item in evaluate(context()).findings}
     assert found == {"Plain.": ("os-limit", WARNING), "Own.": ("mig-config", ERROR)}
+
+
+def test_evidence_is_a_fact_by_its_name_in_other_words_or_as_it_is() -> None:
+    judged = context()
+    own = Evidence("a table", "a cell")
+    found = judged.report("Said.", "driver.release", ("gpus", "none of them"), own)
+    release, gpus, last = found.evidence
+    assert release == judged.seen("driver.release")
+    assert (gpus.fact, gpus.shown) == ("gpus", "none of them")
+    assert gpus.source == judged.seen("gpus").source
+    assert last is own
+    assert (found.verdict, found.stops, found.cure) == (INCOMPATIBLE, "", None)
 
 
 def test_a_note_never_makes_a_machine_undetermined(add: Add) -> None:
