@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Distribution, Facts, Finding
+from envcheck.rules.cuda_wheels import is_wheel_clash
 from tests.rules.factory_python import (
     SITE,
     UNREADABLE,
@@ -318,3 +319,21 @@ def test_a_hidden_library_is_linked_where_the_search_path_leads(
     lost = lookup("libcusolver.so.11", elsewhere=(COPY,))
     (finding,) = findings(HIDDEN, context(tensorflow(cublas, lost, version="2.21.0")))
     assert [line for line in typed(finding) if line.startswith("ln ")] == typed_lines
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "clash"),
+    [
+        ("nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu13==9.1.0.70", True),  # one folder
+        ("nvidia-cublas-cu12==12.1", "nvidia-cublas-cu13==13.1", False),  # a folder for each
+        ("nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12==9.5.0.50", True),
+        ("nvidia-cudnn-cu12==9.1.0.70", "nvidia-cudnn-cu12>=9.0", False),
+        ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12==9.1.0.70", False),
+        ("nvidia-cudnn-cu12", "nvidia-nccl-cu13", False),
+    ],
+)
+def test_two_wheels_clash_in_one_folder_or_by_their_versions(
+    first: str, second: str, clash: bool
+) -> None:
+    assert is_wheel_clash(first, second) is clash
+    assert is_wheel_clash(second, first) is clash

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import ERROR, WARNING
-from envcheck.rules.gpus import usable_gpus
+from envcheck.model import ERROR, WARNING, OtherGpu
+from envcheck.rules.cudnn import cudnn_cap, list_cudnn_caps
+from envcheck.rules.gpus import other_gpu_name, usable_gpus
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, run
 
 NEW = gpu("NVIDIA GeForce RTX 4090", "8.9", 0)
@@ -69,3 +70,31 @@ def test_an_old_gpu_matters_as_far_as_it_is_used() -> None:
     )
     assert run("gpu-arch-too-old", hidden) == []
     assert run("gpu-arch-too-old", context(NEW, KEPT, builds=(MODERN,))) == []
+
+
+@pytest.mark.parametrize(
+    ("known_of", "name"),
+    [
+        ({}, "AMD GPU of unknown model"),
+        ({"pci_id": known("1002:744c")}, "AMD GPU 1002:744c"),
+        ({"name": known("Instinct MI300X")}, "AMD Instinct MI300X"),
+        ({"name": known("AMD Instinct MI300X"), "pci_id": NONE}, "AMD Instinct MI300X"),
+    ],
+)
+def test_a_gpu_of_another_vendor_is_named_by_what_is_known(
+    known_of: dict[str, Any], name: str
+) -> None:
+    assert other_gpu_name(OtherGpu("amd", **known_of)) == name
+
+
+def test_a_cudnn_that_admits_one_that_dropped_a_gpu_is_bounded() -> None:
+    wheels = (
+        "nvidia-cudnn-cu12<10.0,>=9.8",
+        "nvidia-cudnn-cu12==9.1.0.70",  # a pin takes no newer one
+        "nvidia-cublas-cu12>=12.1",
+    )
+    assert list_cudnn_caps(context(gpu(capability="6.1")), wheels) == (
+        ("nvidia-cudnn-cu12", "<9.11"),
+    )
+    assert list_cudnn_caps(context(gpu(capability="9.0")), wheels) == ()
+    assert cudnn_cap(context(gpu(capability="6.1")), "12", "==9.1.0.70") == ""

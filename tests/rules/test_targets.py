@@ -48,6 +48,13 @@ def test_a_release_before_the_first_is_compared_as_a_version() -> None:
     assert resolve("torch==0.4.1", facts(version=known("3.6.9"))).obstacle == OLDER
 
 
+@pytest.mark.parametrize(("python", "obstacle"), [("2.7.18", UNLISTED), ("2.6.9", OLDER)])
+def test_only_a_python_before_the_oldest_known_takes_an_older_release(
+    python: str, obstacle: str
+) -> None:
+    assert resolve("torch<1.0", facts(version=known(python))).obstacle == obstacle
+
+
 @pytest.mark.parametrize("asked", ["cupy-cuda12x", "vllm"])
 def test_what_computes_on_gpus_alone_is_refused_where_none_is(asked: str) -> None:
     refused = evaluate(context(facts(), asked, expect="cpu"))
@@ -203,3 +210,8 @@ def test_a_package_without_a_wheel_for_this_python_says_so() -> None:
     assert together("keras-hub==0.32.0", version=known("3.13.1"))[0] == "keras-hub 0.32.0", (
         "no binaries in it"
     )
+
+
+def test_a_report_names_what_was_asked_for_with_its_cuda() -> None:
+    assert evaluate(context(facts(), "torch==2.6.0")).asked == ("torch 2.6.0 (CUDA 12.4)",)
+    assert evaluate(context(facts(), "torch==2.6.0+cpu")).asked == ("torch 2.6.0+cpu",)
