@@ -146,60 +146,28 @@ class Download:
             raise ArtifactError("the response is incomplete")
 
     def unpack(self, part: Path, target: Path, digest: str) -> None:
-        """Unpack into `target`, bounded by the stated size; check size, CRC-32 and hash.
+        """Unpack into `target`, bounded by the stated size; check CRC-32 and hash.
 
         `digest`: as RECORD states it, "" for none. Bytes that fail a check are deleted.
         """
+        hashed = hashlib.sha256()
         try:
-            self._unpack(part, target, digest)
-        except (OddWheelError, zlib.error) as error:
-            with suppress(OSError):
-                part.unlink()
-            if isinstance(error, zlib.error):
-                raise OddWheelError(
-                    f"{self._member.filename} cannot be unpacked ({error})"
-                ) from error
-            raise
-
-    def _unpack(self, part: Path, target: Path, digest: str) -> None:
-        member, size, checksum, hashed = self._member, 0, 0, hashlib.sha256()
-        with part.open("rb") as source, target.open("wb") as unpacked:
-            packed = iter(lambda: source.read(_CHUNK), b"")
-            for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflate(packed):
-                size += len(chunk)
-                if size > member.file_size:
-                    raise OddWheelError(
-                        f"{member.filename} unpacks to more than"
-                        f" the {member.file_size} bytes stated"
-                    )
-                checksum = zlib.crc32(chunk, checksum)
-                hashed.update(chunk)
-                unpacked.write(chunk)
-        if size != member.file_size:
-            raise OddWheelError(
-                f"{member.filename} unpacks to {size} bytes instead of {member.file_size}"
-            )
-        if checksum != member.CRC:
-            raise OddWheelError(
-                f"{member.filename} does not have the checksum that the directory states"
-            )
+            with (
+                part.open("rb") as source,
+                zipfile.ZipExtFile(source, "r", self._member) as packed,
+                target.open("wb") as unpacked,
+            ):
+                while chunk := packed.read(_CHUNK):
+                    hashed.update(chunk)
+                    unpacked.write(chunk)
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            part.unlink()
+            name = self._member.filename
+            raise OddWheelError(f"{name} cannot be unpacked ({error})") from error
         if digest not in {"", write_digest(hashed)}:
-            raise OddWheelError(f"{member.filename} does not have the hash that its RECORD states")
-
-
-def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Unpack a raw deflate stream in chunks of at most _CHUNK bytes."""
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    for piece in packed:
-        rest = piece
-        while rest and not inflater.eof:
-            yield inflater.decompress(rest, _CHUNK)
-            rest = inflater.unconsumed_tail
-    while not inflater.eof:
-        chunk = inflater.decompress(inflater.unconsumed_tail, _CHUNK)
-        if not chunk:
-            raise zlib.error("it ends too early")
-        yield chunk
+            part.unlink()
+            name = self._member.filename
+            raise OddWheelError(f"{name} does not have the hash that its RECORD states")
 
 
 def name_cached(framework: str, wheel: Wheel) -> str:

@@ -24,7 +24,8 @@ from envcheck.matrix.refresh.index import (
     read_page,
     read_release_files,
 )
-from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
+from envcheck.matrix.refresh.wheel_contents import Contents, read_wheel
+from envcheck.model import decode, encode
 
 CACHE_EDITION = "2"  # part of the folder's name: another edition reads other members
 
@@ -48,7 +49,7 @@ class Cache:
     def get(self, name: str) -> Contents | None:
         """Return the contents of a wheel; None if they are not cached."""
         try:
-            return parse_contents(json.loads(self._path(name).read_text(encoding="utf-8")))
+            return decode(Contents, json.loads(self._path(name).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 
@@ -56,7 +57,7 @@ class Cache:
         """Cache the contents of a wheel."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path(name), json.dumps(contents.to_json(), ensure_ascii=False))
+            write_atomically(self._path(name), json.dumps(encode(contents), ensure_ascii=False))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"

@@ -362,14 +362,9 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 def _introduce(document: Document, name: str) -> None:
     """Name a new framework or companion, with its distributions and their modules."""
-    known = published_framework(name)
-    if known is None or name not in document["frameworks"]:
-        section = "frameworks" if known else "companions"
-        rows = [known] if known else companion_sections()[name]
-        named = [(item, module) for row in rows for item, module in row.distributions.items()]
-        document[section][name] = {
-            "distributions": [{"module": module, "name": item} for item, module in named]
-        }
+    for section in ("frameworks", "companions"):
+        if name in _built_in()[section]:
+            document[section][name] = _built_in()[section][name]
 
 
 def _merge(

@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks.installed import literals
@@ -26,7 +25,7 @@ from envcheck.matrix.refresh.index import (
     Wheel,
     read_limited,
 )
-from envcheck.model import canonical_name
+from envcheck.model import canonical_name, dataclass, replace
 from envcheck.model.versions import Requirement, evaluate_marker, find_requirement
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from remotezip import PartialBuffer, RemoteZip
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contents:
     """The members of a wheel that rows are derived from."""
 
@@ -48,26 +47,6 @@ class Contents:
     def text(self, ending: str) -> str:
         """Return the text of the member whose name ends with `ending`; "" if there is none."""
         return next((text for name, text in self.texts.items() if name.endswith(ending)), "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form for the cache."""
-        found = {"metadata": self.metadata, "entries": self.entries, "texts": dict(self.texts)}
-        return {**found, "altered": self.altered}
-
-
-def parse_contents(value: Any) -> Contents | None:
-    """Parse the JSON form; None for anything else."""
-    if not isinstance(value, dict) or set(value) != {"metadata", "entries", "texts", "altered"}:
-        return None
-    texts = value["texts"]
-    fits = (
-        isinstance(value["metadata"], str)
-        and isinstance(value["entries"], int)
-        and isinstance(texts, dict)
-    )
-    if not fits or not all(isinstance(item, str) for item in texts.values()):
-        return None
-    return Contents(**value)
 
 
 def choose_members(names: list[str], framework: str) -> dict[str, str]:
