@@ -702,14 +702,14 @@ def fix(
     is wrong, or with the one that was there. What changes the machine is left to a person.
     """
     from envcheck.install.fix import FixRequest, fix_environment
-    from envcheck.install.transaction import Silence, Transaction
+    from envcheck.install.transaction import Transaction, Watch
 
     def take(_: Fix, transaction: Transaction) -> Outcome:
         transaction.prepare(as_root=False)
-        return transaction.planned if dry else transaction.run(Silence())
+        return transaction.planned if dry else transaction.run(Watch())
 
     asked = FixRequest(os.fspath(python), os.fspath(env), dry_run=dry)
-    done = fix_environment(make_doctor(expect, requirements, matrix), asked, Silence(), take)
+    done = fix_environment(make_doctor(expect, requirements, matrix), asked, Watch(), take)
     return make_fix_result(*done)
 
 

@@ -150,18 +150,14 @@ class CreateEnvironment(Action):
             base = self.starter[-1] if self.starter else self.python
             return (program, "venv", "--allow-existing", "--python", base, self.folder)
         if self.installer != CONDA:
-            starter = self.starter or self._usual_starter(system)
+            usual = ("py", f"-{self.python}") if system == WINDOWS else (f"python{self.python}",)
+            starter = self.starter or usual
             return (program_path(starter[0], system), *starter[1:], "-m", "venv", self.folder)
         channels = _channel_options(self.channels, self.packages)
         if self.name:
             return (program, "create", "-n", self.name, *channels, *self.packages)
         into = ("-p", conda_prefix(self.folder, system), "--override-channels")
         return (program, "create", "-y", *into, *channels, *self.packages)
-
-    def _usual_starter(self, system: str) -> tuple[str, ...]:
-        if system == WINDOWS:
-            return ("py", f"-{self.python}")
-        return (f"python{self.python}",)
 
     def into_existing(self, purpose: str = "") -> InstallCondaPackages:
         """Return what brings conda's packages into the folder where it is there already."""
@@ -654,18 +650,14 @@ def write_launcher(prefix: str, words: Iterable[str]) -> WriteFile:
     return WriteFile(launcher_path(prefix), lines, is_program=True, purpose=_WRITE)
 
 
-def folder_word(prefix: str, folder: str) -> str:
-    """Write a folder as a word of the program: below the environment it moves with it."""
-    if folder.startswith(f"{prefix}/"):
-        return f'"$prefix"{folder[len(prefix) :]}'
-    return folder
-
-
 def venv_hooks(
     prefix: str, folders: Iterable[str], already: Iterable[str]
 ) -> tuple[WriteFile, ...]:
     """Put folders on the loader's path of an existing venv, beside those set already."""
-    words = (folder_word(prefix, folder) for folder in dict.fromkeys([*already, *folders]))
+    words = []
+    for folder in dict.fromkeys([*already, *folders]):
+        is_below = folder.startswith(f"{prefix}/")  # it moves with the environment
+        words.append(f'"$prefix"{folder[len(prefix) :]}' if is_below else folder)
     hook = activation_hooks(prefix, SH, purpose="Then activate it again.")
     return (write_launcher(prefix, words), *hook)
 

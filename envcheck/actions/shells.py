@@ -29,14 +29,15 @@ def posix_word(word: str) -> str:
         map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",))
     )
     parts = [part for part in re.split(f"({names})", word) if part] or [""]
-    return "".join(
-        f'"{part}"' if re.fullmatch(names, part) else _quote_literal(part) for part in parts
-    )
-
-
-def _quote_literal(part: str) -> str:
-    # zsh looks for a program after a =
-    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)
+    quoted = ""
+    for part in parts:
+        if re.fullmatch(names, part):
+            quoted += f'"{part}"'
+        elif re.fullmatch(r"=[\w=.-]*", part):  # zsh looks for a program after a =
+            quoted += f"'{part}'"
+        else:
+            quoted += shlex.quote(part)
+    return quoted
 
 
 # What no quoting keeps from being read: cmd expands %, PowerShell $ and `, and either ends a string
@@ -198,7 +199,10 @@ def action_line(action: Action, system: str = "", *, folded: bool = False) -> st
         words = tuple(map(inert, action.command(system)))
         return windows_line(words, action.variables()) if words else ""
     if isinstance(action, WriteFile):
-        return (" \\\n    " if folded else " ").join(_writing_parts(action))
+        # sh, bash, zsh, fish and csh read it alike: no shell may expand what the lines hold
+        lines = map(_quote_whole, map(inert, action.lines))
+        parts = (f"{_write_beginning(action)}printf '%s\\n'", *lines, _write_end(action))
+        return (" \\\n    " if folded else " ").join(parts)
     return shell_line(typed_words(action, system), system)
 
 
@@ -226,19 +230,6 @@ def script_line(action: Action, system: str = "") -> str:
     if isinstance(action, WriteFile):
         return "\n".join(_document_lines(action))
     return action_line(action, system)
-
-
-def _writing_parts(action: WriteFile) -> tuple[str, ...]:
-    """Write the command in parts that may stand on lines of their own.
-
-    sh, bash, zsh, fish and csh read it alike. The lines are quoted whole: no shell may expand what
-    they hold.
-    """
-    return (
-        f"{_write_beginning(action)}printf '%s\\n'",
-        *map(_quote_whole, map(inert, action.lines)),
-        _write_end(action),
-    )
 
 
 def _document_lines(action: WriteFile) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from envcheck.host.system import list_programs_in
 from envcheck.install.installers import installer_of
 from envcheck.install.places import Place
 from envcheck.install.preflight import is_root
-from envcheck.install.transaction import Transaction
+from envcheck.install.transaction import Transaction, Watch
 from envcheck.model import (
     BLOCK_NOUVEAU,
     ENROL_KEY,
@@ -137,7 +137,7 @@ def driver_consents(also: str) -> Callable[[common.F], common.F]:
 _TAIL = 15  # lines of a failed step
 
 
-class InstallProgress:
+class InstallProgress(Watch):
     """Numbers the steps and shows their progress.
 
     A terminal shows the last line of a step, -v every line.

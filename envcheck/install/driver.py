@@ -105,7 +105,7 @@ class DriverTransaction(Transaction):
             )
         elif installs and not find_program(APT, os.environ):
             yield f"{APT} is not installed."
-        if installs and any(_list_unfinished()):
+        if installs and _UNFINISHED.is_dir() and any(_UNFINISHED.iterdir()):
             yield "An earlier installation was cut off: run `dpkg --configure -a` first."
         yield from self._list_users()
         if installs and self._is_from_elsewhere():
@@ -184,10 +184,6 @@ def _has_terminal() -> bool:
             return True
     except OSError:
         return False
-
-
-def _list_unfinished() -> Iterator[Path]:
-    return _UNFINISHED.iterdir() if _UNFINISHED.is_dir() else iter(())
 
 
 def list_removed(simulation: str) -> tuple[str, ...]:

@@ -49,15 +49,13 @@ def _hold_environment(
 def _settle(journal: Journal) -> None:
     """Settle; on Windows what was killed may hold its files for a moment."""
     deadline = time.monotonic() + (0.0 if os.name == "posix" else _PATIENCE)
-    while not _is_settled(journal, last_try=time.monotonic() >= deadline):
-        time.sleep(_PAUSE)
-
-
-def _is_settled(journal: Journal, *, last_try: bool) -> bool:
-    try:
-        settle(journal, "the installation was killed")
-    except (ChangeError, OSError):
-        if last_try:
-            raise
-        return False
-    return True
+    while True:
+        is_last = time.monotonic() >= deadline
+        try:
+            settle(journal, "the installation was killed")
+        except (ChangeError, OSError):
+            if is_last:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return

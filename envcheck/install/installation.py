@@ -289,9 +289,9 @@ def adapt_plan(plan: Plan, here: Surroundings) -> Plan:
         plan = in_place(plan)
     steps = [_fit_step(step, here) for step in _stop_at_restart(plan.steps, plan.system)]
     if here.exists and not here.has_pip and made.installer == PIP:
-        bring = AddPip(interpreter(made))
+        bring = AddPip(interpreter(made)).with_programs(dict(here.programs))
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
-    return replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
+    return replace(plan, steps=tuple(steps))
 
 
 def _only_environment(plan: Plan) -> Environment:
@@ -321,14 +321,10 @@ def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> s
 def _fit_step(step: Step, here: Surroundings) -> Step:
     action = step.action
     if step.scope == SYSTEM:
-        return replace(step, action=action.unattended())
-    if not isinstance(action, CreateEnvironment):
-        return step
-    # A plan writes the home folder as ~, which only a shell expands.
-    starter = here.python or tuple(map(os.path.expanduser, action.starter))
-    return replace(step, action=replace(action, starter=starter))
-
-
-def _with_local_programs(step: Step, here: Surroundings) -> Step:
-    action = step.action.with_programs(dict(here.programs))
+        action = action.unattended()
+    elif isinstance(action, CreateEnvironment):
+        # A plan writes the home folder as ~, which only a shell expands.
+        starter = here.python or tuple(map(os.path.expanduser, action.starter))
+        action = replace(action, starter=starter)
+    action = action.with_programs(dict(here.programs))
     return replace(step, action=action if here.has_sudo else action.without_sudo())

@@ -54,7 +54,8 @@ class Journal:
         """Read the journal; none is there before the first line."""
         if not self._path.exists():
             return ()
-        return tuple(_parse_lines(self._path.read_text(encoding="utf-8", errors="replace")))
+        text = self._path.read_text(encoding="utf-8", errors="replace")
+        return tuple(line for line in map(parse_object, text.split("\n")) if _is_whole(line))
 
     def last(self, event: str) -> Line:
         """Return the last line of an event; an empty one if there is none."""
@@ -87,16 +88,11 @@ class Journal:
         return events[-1:] == [INSTALLED]
 
 
-def _parse_lines(text: str) -> list[Line]:
-    """Parse a journal, without lines that were cut off or that somebody added.
-
-    {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0} {"event": "step",
-    "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
-    """
-    return [told for told in map(parse_object, text.split("\n")) if _is_whole(told)]
-
-
 def _is_whole(told: Line) -> bool:
+    """Return whether a line was not cut off, or added by somebody.
+
+    {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0}
+    """
     event, at = told.get("event"), told.get("at")
     if not isinstance(event, str) or not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(at)):
         return False
@@ -109,8 +105,5 @@ def new_identity(place: Place, process: int) -> str:
     before = place.identities()
     if not before or identity > before[-1]:
         return identity
-    return f"{before[-1].partition('-')[0]}-{_next_number(before[-1])}"
-
-
-def _next_number(identity: str) -> int:
-    return int(identity.partition("-")[2]) + 1
+    at, _, number = before[-1].partition("-")
+    return f"{at}-{int(number) + 1}"

@@ -122,14 +122,8 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Ind
         index = index or settings.url or find_default_index()
     except SettingsError:  # a broken file, or pip's configuration cannot be read here
         pass
-    return replace(settings, url=_name_page(index, wanted))
-
-
-def _name_page(index: str, wanted: RequirementSet) -> str:
-    name = re.match(r"[A-Za-z0-9._-]*", wanted.requirements[0])
-    if index:
-        return f"{index.rstrip('/')}/{name.group() if name else ''}/"
-    return ""
+    name = re.split(r"[^A-Za-z0-9._-]", wanted.requirements[0])[0]
+    return replace(settings, url=f"{index.rstrip('/')}/{name}/" if index else "")
 
 
 _GIB = 1 << 30
@@ -173,7 +167,10 @@ def _list_obstacles(asked: Preflight) -> Iterator[str]:
     for step in asked.plan.steps:
         program = step.action.program_on(asked.plan.system)
         yield from _check_program(program, step, made, asked.environment) if program else ()
-    yield from _check_index(made, asked.environment)
+    for wanted in made.sets:
+        text = describe_closed_index(wanted, asked.environment)
+        if text:
+            yield f"{text}{_MIRROR if wanted.index else ''}."
 
 
 def is_root() -> bool:
@@ -337,13 +334,6 @@ def _check_uv_python(
             f"Python {action.python} is not installed,"
             " and uv cannot download it: choose another --python."
         )
-
-
-def _check_index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
-    for wanted in made.sets:
-        text = describe_closed_index(wanted, environment)
-        if text:
-            yield f"{text}{_MIRROR if wanted.index else ''}."
 
 
 _MIRROR = ": name a mirror that does, with --torch-index"

@@ -98,7 +98,9 @@ def restore(journal: Journal, why: str) -> None:
     if begun["existed"]:
         _put_back(journal, begun["inode"])
     elif journal.last(MADE) and journal.place.folder.exists():
-        _put_aside(journal)
+        aside = journal.place.aside(journal.identity)
+        remove_tree(aside)  # what is left of an earlier try
+        journal.place.folder.rename(aside)  # a new environment goes in one rename
         if begun["inode"]:
             journal.place.folder.mkdir()  # there was an empty folder
     for path in journal.place.leftovers(journal.identity):
@@ -138,13 +140,6 @@ def _find_old(journal: Journal, inode: int) -> Path | None:
 def _list_places(journal: Journal) -> tuple[Path, ...]:
     place, identity = journal.place, journal.identity
     return (place.folder, place.kept(identity), place.aside(identity))
-
-
-def _put_aside(journal: Journal) -> None:
-    """Take a new environment away in one rename; what is left of an earlier try goes first."""
-    aside = journal.place.aside(journal.identity)
-    remove_tree(aside)
-    journal.place.folder.rename(aside)
 
 
 def _mark(folder: Path, place: Place, identity: str) -> None:

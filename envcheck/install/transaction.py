@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from envcheck.actions import AskPerson
 from envcheck.host.file_changes import (
@@ -81,8 +81,8 @@ _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles an
 Runner = Callable[[tuple[str, ...], float, Step], ProgramEnd]  # command, seconds, its step
 
 
-class Watch(Protocol):
-    """Follows the progress of a transaction."""
+class Watch:
+    """Follows the progress of a transaction; this one tells nobody before its end."""
 
     def begins(self, what: str) -> None:
         """Hear that something begins."""
@@ -92,19 +92,6 @@ class Watch(Protocol):
 
     def settled(self, outcome: Outcome, *, existed: bool) -> None:
         """Hear what a transaction came to, and whether there was an environment before it."""
-
-
-class Silence:
-    """Follows a transaction of which nobody is told before its end."""
-
-    def begins(self, what: str) -> None:
-        """Hear that something begins."""
-
-    def hears(self, line: str) -> None:
-        """Hear a line that a step printed."""
-
-    def settled(self, outcome: Outcome, *, existed: bool) -> None:
-        """Hear what a transaction came to."""
 
 
 class StepError(Exception):
@@ -464,10 +451,13 @@ def run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: st
     """Take one step and see that it worked."""
     command, checked = step.action.command(system), step.checked(system).argv
     check = checked if checked != command else ()
-    of_machine = {}
+    of_machine: dict[str, Any] = {}
     if step.scope == SYSTEM:
         was_there = bool(check) and run(check, _VERIFY, step).code == 0
-        of_machine = _undo_entry(step, system, was_there=was_there)
+        undo = step.action.undo(system)
+        of_machine = {"undo": list(undo.argv), "lasting": undo.reason}
+        if was_there:
+            of_machine = {"undo": [], "lasting": "it was there before, so it stays"}
     journal.write(STEP, id=step.id, argv=[hide_url_secrets(word) for word in command], **of_machine)
     watch.begins(step.purpose)
     for argv, seconds, what in (
@@ -477,17 +467,6 @@ def run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: st
         if argv and (ended := run(argv, seconds, step)).code != 0:
             raise StepError(f"the step {step.id} {what}: {_describe_end(ended)}")
     journal.write(DONE_STEP, id=step.id)
-
-
-def _undo_entry(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
-    """Say for the journal how a step of the machine is taken back.
-
-    What was there before is left alone.
-    """
-    if was_there:
-        return {"undo": [], "lasting": "it was there before, so it stays"}
-    undo = step.action.undo(system)
-    return {"undo": list(undo.argv), "lasting": undo.reason}
 
 
 def _describe_end(ended: ProgramEnd) -> str:

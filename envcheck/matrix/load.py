@@ -54,7 +54,17 @@ def load_document(path: str | None = None) -> dict[str, Any]:
     """
     if path is None:
         return read_whole()
-    return parse_document(*(_fetch(path) if is_url(path) else (path, read_user_file(path))))
+    if not is_url(path):
+        return parse_document(path, read_user_file(path))
+    # only a URL needs the network
+    from envcheck.matrix.refresh.index import fetch_pinned, strip_url
+
+    try:  # its name is the URL without credentials
+        return parse_document(strip_url(path), fetch_pinned(path, LIMIT))
+    except MatrixError:
+        raise
+    except UserError as error:
+        raise MatrixError(f"The matrix cannot be fetched. {error}") from error
 
 
 def parse_document(name: str, content: bytes) -> dict[str, Any]:
@@ -93,17 +103,14 @@ def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
         }
     for section in TABLES:
         known = whole[section]
-        whole[section] = {
-            key: _give_rows_evidence(rows, known.get(key)) for key, rows in folded[section].items()
-        }
+        whole[section] = {}
+        for key, rows in folded[section].items():
+            if isinstance(rows, list):  # the builds of a line
+                given: Any = [_give_evidence(row, known.get(key, ())) for row in rows]
+            else:
+                given = _give_evidence(rows, (known[key],) if key in known else ())
+            whole[section][key] = given
     return {**whole, "checked": folded["checked"]}
-
-
-def _give_rows_evidence(rows: Any, known: Any) -> Any:
-    """Give a row, or a line's rows, the evidence of the built-in matrix at this place."""
-    if isinstance(rows, list):
-        return [_give_evidence(row, known or ()) for row in rows]
-    return _give_evidence(rows, (known,) if known else ())
 
 
 def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -119,7 +126,7 @@ def _give_evidence(row: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -
 def check_document(document: dict[str, Any], path: str) -> None:
     """Raise MatrixError for another schema, or for rows that cite what is missing."""
     _check_schema_id(document, path)
-    _check_shape(document, path)
+    _validate(_document_schema(), document, path)
     for row in iterate_rows(document):
         for citation in row["citations"]:
             if citation not in document["citations"]:
@@ -131,17 +138,14 @@ def check_document(document: dict[str, Any], path: str) -> None:
 
 def check_cells(cells: Mapping[str, Any]) -> None:
     """Raise ValueError for cells that no row of a release can hold."""
-    for cell, value in cells.items():
-        _check_cell(cell, value)
-
-
-def _check_cell(cell: str, value: Any) -> None:
     import fastjsonschema
 
+    cell = ""
     try:
-        _cell_checks()[cell](value)
+        for cell, value in cells.items():
+            _cell_checks()[cell](value)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise ValueError(f"{cell} is {str(value)[:80]!r}, which no row can hold") from error
+        raise ValueError(f"{cell} is {str(cells[cell])[:80]!r}, which no row can hold") from error
 
 
 @cache
@@ -149,10 +153,9 @@ def _cell_checks() -> dict[str, Callable[[Any], Any]]:
     """Compile what the schema says of each cell of a release."""
     import fastjsonschema
 
-    schema = _document_schema()
-    known = {"definitions": schema["definitions"]}
-    cells = schema["definitions"]["release"]["properties"]
-    return {cell: fastjsonschema.compile({**known, **cells[cell]}) for cell in cells}
+    known = _document_schema()["definitions"]
+    cells = known["release"]["properties"].items()
+    return {cell: fastjsonschema.compile({"definitions": known, **body}) for cell, body in cells}
 
 
 def iterate_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -171,20 +174,6 @@ def iterate_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def is_url(path: str) -> bool:
     """Return whether a matrix is named by an address."""
     return path.lower().startswith(("http://", "https://"))
-
-
-def _fetch(url: str) -> tuple[str, bytes]:
-    """Fetch a matrix from https://host/matrix.json#sha256=....
-
-    Return it after its URL without credentials.
-    """
-    # only a URL needs the network
-    from envcheck.matrix.refresh.index import fetch_pinned, strip_url
-
-    try:
-        return strip_url(url), fetch_pinned(url, LIMIT)
-    except UserError as error:
-        raise MatrixError(f"The matrix cannot be fetched. {error}") from error
 
 
 def read_user_file(path: str) -> bytes:
@@ -241,11 +230,6 @@ def _check_schema_id(document: dict[str, Any], path: str) -> None:
     raise MatrixError(
         f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {known}."
     )
-
-
-def _check_shape(document: dict[str, Any], path: str) -> None:
-    """Validate against the JSON schema of a whole document."""
-    _validate(_document_schema(), document, path)
 
 
 def _validate(schema: dict[str, Any], document: Mapping[str, Any], path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, wraps
 from typing import Any, TypeVar, cast
 
@@ -210,12 +210,14 @@ class Matrix:
         """
         if admits is None and not pin:
             return self._all_releases(framework, platform)
-        versions = self._releases_of(framework)
+        rows, versions = self._releases_of(framework), self.versions(framework)
+        if pin:
+            versions = tuple(self._by_number(framework).get(without_zeros(pin), ()))
         return tuple(
             self._row(FrameworkRelease, cells, framework=framework, version=version)
-            for version in (self._same_number(framework, pin) if pin else self.versions(framework))
+            for version in versions
             if admits is None or admits(version)
-            for cells in versions[version]
+            for cells in rows[version]
             if platform is None or cells["platform"] in (platform, "any")
         )
 
@@ -239,12 +241,9 @@ class Matrix:
             yield row
             yield from self.index_builds(row)
 
-    def _same_number(self, framework: str, version: str) -> Sequence[str]:
-        """List the versions equal to a version, trailing zeros aside, newest first."""
-        return self._by_number(framework).get(without_zeros(version), ())
-
     @_kept
     def _by_number(self, framework: str) -> dict[tuple[int, ...], list[str]]:
+        """Map the versions of a framework, newest first, by their numbers without last zeros."""
         numbered: dict[tuple[int, ...], list[str]] = {}
         for item in self.versions(framework):
             numbered.setdefault(without_zeros(item), []).append(item)
@@ -401,7 +400,7 @@ class Matrix:
     def problems_of(self, distribution: str) -> tuple[KnownProblem, ...]:
         """List the known problems of all releases of a distribution."""
         return tuple(
-            self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
+            self._build(KnownProblem, cells, distribution=distribution)
             for cells in self._document["problems"]
             if distribution in cells["distributions"]
         )
@@ -461,7 +460,7 @@ class Matrix:
         row = None if windows else self.driver_branch(branch)
         toolkits = [
             cells["min_driver_windows" if windows else "min_driver_linux"]
-            for cells in self._toolkit_cells()
+            for cells in self._document["toolkits"].values()
         ]
         releases = [
             item
@@ -469,10 +468,6 @@ class Matrix:
             if item and major(item) == branch
         ]
         return max(releases, key=numbers, default="")
-
-    def _toolkit_cells(self) -> Iterable[Cells]:
-        cells: Iterable[Cells] = self._document["toolkits"].values()
-        return cells
 
     def is_tegra(self, capability: str) -> bool:
         """Return whether a compute capability is of Tegra's GPUs, which run no others' code."""
@@ -553,7 +548,7 @@ class Matrix:
         values = {
             name: tuple(value) if value.__class__ is list else value
             for name, value in cells.items()
-            if name not in EVIDENCE
+            if name not in (*EVIDENCE, "distributions")  # of a problem: the key names one
         }
         values["citations"] = DeferredCitations(lambda: self._cite(cells["citations"]))
         if isinstance(cells.get("proof"), str):
@@ -564,9 +559,10 @@ class Matrix:
             values["binaries"] = DeferredTable(lambda: _get_evidence(cells, "binaries"))
         return kind(**{**_OMITTED.get(kind, {}), **values, **key})
 
-    def _cite(self, names: Iterable[str]) -> tuple[Citation, ...]:
-        citations = self._document["citations"]
-        return tuple(_build_citation(citations[name]) for name in names)
+    def _cite(self, names: Iterable[str]) -> Iterator[Citation]:
+        for cells in map(self._document["citations"].__getitem__, names):
+            digest = f" (sha256 {cells['sha256']})" if "sha256" in cells else ""  # of an artifact
+            yield Citation(cells["url_or_artifact"], cells["locator"] + digest, cells["checked"])
 
 
 @lru_cache(maxsize=64)
@@ -612,10 +608,6 @@ def _with_code_of_library(row: Cells, versions: Mapping[str, list[Cells]]) -> Ce
 _UNREAD_CODE = "Compute capabilities were not read."
 
 
-def _without_distributions(problem: Cells) -> Cells:
-    return {name: value for name, value in problem.items() if name != "distributions"}
-
-
 def _list_spellings(version: str) -> Iterator[str]:
     """Yield how the matrix may spell a version, trailing zeros aside: 2.15 -> 2.15.0."""
     yield version
@@ -651,13 +643,6 @@ def _expand_proof(cells: Cells) -> dict[str, str]:
         for cell in cells
         if cell not in _NO_CELLS and cells[cell] is not None
     }
-
-
-def _build_citation(cells: Cells) -> Citation:
-    """Build a citation; the locator ends with the hash of an artifact."""
-    digest = cells.get("sha256")
-    locator = cells["locator"] + (f" (sha256 {digest})" if digest else "")
-    return Citation(cells["url_or_artifact"], locator, cells["checked"])
 
 
 def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:

@@ -52,7 +52,6 @@ from envcheck.plan.requests import (
     PlanOptions,
     Request,
     assumptions,
-    frameworks_beside,
     list_other_sources,
     read_requests,
     stated_machine,
@@ -188,7 +187,9 @@ class AlternativeSearch:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
         current = self.context.python.version.value
         minors = [numbers(text)[1] for text in (item[0], current or item[0])]
-        return [_version_of(choice) for choice in item[1]], -abs(minors[0] - minors[1])
+        chosen = (choice.best for choice in item[1])
+        versions = [Version(best.candidate.row.version) for best in chosen if best]
+        return versions, -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
         """Try the rest of the line asked for, then any version, then any name without extras."""
@@ -210,7 +211,7 @@ class AlternativeSearch:
     def frameworks(self) -> Iterator[Change]:
         """Try the other frameworks that a package comes beside: keras-hub beside jax."""
         request, *others = self.requests
-        accepted = [frameworks_beside(name_of(text)) for text in request.companions]
+        accepted = [companion_row(name_of(text)).frameworks for text in request.companions]
         for name in accepted[0] if accepted and not others else ():
             if name == request.framework or not all(name in names for names in accepted):
                 continue
@@ -311,7 +312,7 @@ class AlternativeSearch:
         if asked == self.requests and self.options.typed:
             texts = self.options.typed
         argv = replan(texts, description, goal or self.options.expect)
-        solution = ", ".join(map(_requirement_of, choices))
+        solution = ", ".join(choice.best.candidate.label for choice in choices if choice.best)
         yield Change(what, effort, solution, (*argv, *self.options.repeat_options))
 
     def _find_choices(self, facts: Facts, goal: str, requests: Requests) -> list[Choice]:
@@ -442,16 +443,6 @@ def _may_serve(context: Context, row: FrameworkRelease) -> bool:
     """Return whether a build is for the goal, and driver and GPU code allow it."""
     is_for_goal = context.goal == "cpu" or row.cuda_build or bool(framework(row.framework).plugins)
     return is_for_goal and not is_refused_for_gpu(context, row)
-
-
-def _version_of(choice: Choice) -> Version:
-    if choice.best:
-        return Version(choice.best.candidate.row.version)
-    return Version("0")
-
-
-def _requirement_of(choice: Choice) -> str:
-    return choice.best.candidate.label if choice.best else choice.request.text
 
 
 _NATIVE = (
@@ -596,7 +587,8 @@ def plan_of(
         environment = environment_of(context, group, options)
         names = tuple(choice.request.framework for choice in group)
         if clashes:
-            folder = _folder_for(environment.folder, "-".join(names))
+            head, tail = posixpath.split(environment.folder)
+            folder = posixpath.join(head, "-".join((tail, *names)))
             environment = replace(environment, folder=folder)
         planned = [planned_release(context, choice, environment) for choice in group]
         doubted = [item for item in planned if any(map(is_reported_to_fail, item.warnings))]
@@ -691,11 +683,6 @@ def base_python(context: Context, options: PlanOptions) -> str:
         and not description.platform
     )
     return context.python_program if is_current else options.find_interpreter()
-
-
-def _folder_for(folder: str, framework: str) -> str:
-    head, tail = posixpath.split(folder)
-    return posixpath.join(head, f"{tail}-{framework}")
 
 
 def _with_unique_ids(steps: list[Step]) -> list[Step]:

@@ -389,17 +389,13 @@ def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
         return [
             CudaSource(WHEELS, (*own, *cudnn_wheels), cuda=toolkit, cudnn=cudnn, needs_hook=True)
         ]
-    return [
-        CudaSource(
-            WHEELS,
-            (*row.requirements, _cudnn_wheel(row, cudnn)),
-            cuda=cuda,
-            cudnn=cudnn,
-            needs_hook=True,
-        )
-        for row in plan_data().cuda_wheels
-        if context.platform in row.platforms and _same_sonames(context, row, cuda)
-    ]
+    sources = []
+    for row in plan_data().cuda_wheels:
+        if context.platform in row.platforms and _same_sonames(context, row, cuda):
+            lowest = max(cudnn, row.cudnn_first, key=Version)
+            wheels = (*row.requirements, f"{row.cudnn}>={lowest},<{numbers(cudnn)[0] + 1}")
+            sources.append(CudaSource(WHEELS, wheels, cuda=cuda, cudnn=cudnn, needs_hook=True))
+    return sources
 
 
 def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
@@ -409,11 +405,6 @@ def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     return bool(expected) and all(
         sonames.get(name) == expected.get(name) for name in row.libraries if name in expected
     )
-
-
-def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
-    lowest = max(cudnn, row.cudnn_first, key=Version)
-    return f"{row.cudnn}>={lowest},<{numbers(cudnn)[0] + 1}"
 
 
 def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:

@@ -309,10 +309,13 @@ def _reject_companions(context: Context, request: Request) -> tuple[Rejected, ..
         (two for two in combinations(found, 2) if _first_with(context, request, two) is None), ()
     )
     if pair and not missing:
-        needs = "; ".join(_describe_need(found[text], request.framework) for text in pair)
+        needs = []
+        for item in (found[text].chosen[0] for text in pair):
+            pin = asked_of(item.row, request.framework) if item.row else ""
+            needs.append(f"{item.label}, for {request.framework}{pin}" if pin else item.label)
         why = (
             f"{' and '.join(pair)} exclude each other:"
-            f" no known release works with both. The newest are: {needs}."
+            f" no known release works with both. The newest are: {'; '.join(needs)}."
         )
     else:
         names = join_words(missing or request.companions)
@@ -343,13 +346,6 @@ def _list_faults(context: Context, request: Request, text: str) -> Iterator[str]
 
 def _first_with(context: Context, request: Request, texts: tuple[str, ...]) -> Candidate | None:
     return next(candidates(context, replace(request, companions=texts)), None)
-
-
-def _describe_need(candidate: Candidate, name: str) -> str:
-    """Say what the newest companion requires: "vllm 0.33.0, for torch==2.14.0"."""
-    item = candidate.chosen[0]
-    pin = asked_of(item.row, name) if item.row else ""
-    return f"{item.label}, for {name}{pin}" if pin else item.label
 
 
 def _reject_for_cpu(context: Context, request: Request) -> tuple[Rejected, ...]:
@@ -556,11 +552,12 @@ def _list_pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
     real = None
     if row.stub_for:
         real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for)
-    return (
-        *cuda_pins,
-        *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()),
-        *_list_shared_requirements(row),
-    )
+    pins = [*cuda_pins]
+    pins += [f"{name}{specifier}" for name, specifier in (real or row).requires.items()]
+    for entry in plan_data().shared_requirements.rows:  # beyond the columns of the matrix
+        if row.framework == entry.framework and within(row.version, entry.specifier):
+            pins += entry.requires
+    return tuple(pins)
 
 
 def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
@@ -579,13 +576,6 @@ def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     yield f"{runtime}=={candidate.cuda}.*"
     if cudnn:
         yield f"nvidia-cudnn-{suffix}>={cudnn[0]},<{cudnn[0] + 1}"
-
-
-def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
-    """Yield what a release shares with other frameworks beyond the columns of the matrix."""
-    for entry in plan_data().shared_requirements.rows:
-        if row.framework == entry.framework and within(row.version, entry.specifier):
-            yield from entry.requires
 
 
 def _is_satisfiable(first: Requirement, second: Requirement) -> bool:
@@ -617,9 +607,9 @@ def note_companions(context: Context, choice: Choice) -> Iterator[str]:
                 yield _UNSTATED.format(item=item.label, framework=candidate.row.framework)
             yield from _note_newer_companion(context, choice, candidate, item.row, text)
     for item in needs_gpu(context, candidate):
-        yield _NEEDS_GPU.format(
-            item=item.label, cuda=candidate.cuda, driver=_driver_of(context, candidate)
-        )
+        floor = driver_floor(context, toolkit_of(context, candidate.cuda))
+        driver = f" and driver {floor} or newer" if floor else ""
+        yield _NEEDS_GPU.format(item=item.label, cuda=candidate.cuda, driver=driver)
     yield from _note_newer_framework(context, choice, candidate)
 
 
@@ -635,11 +625,6 @@ _NEEDS_GPU = (
     "No build of {item} for the CPU is known. The environment can be made without a GPU; {item}"
     " computes only on a machine with an NVIDIA GPU{driver}."
 )
-
-
-def _driver_of(context: Context, candidate: Candidate) -> str:
-    floor = driver_floor(context, toolkit_of(context, candidate.cuda))
-    return f" and driver {floor} or newer" if floor else ""
 
 
 def _note_newer_companion(

@@ -11,7 +11,6 @@ from envcheck.actions import InstallSystemPackages, Reboot, StartService, action
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
-    Action,
     Finding,
     Plan,
     Rejected,
@@ -67,7 +66,11 @@ def plan_driver(asked: DriverRequest, context: Context) -> Plan:
         raise RequestError(f"--containers {asked.engine[:40]!r}: give {', '.join(ENGINES)}.")
     situation = Situation(context, floor=asked.floor)
     if not context.gpus:
-        return _refuse(situation, "gpu-absent", _describe_missing_gpu(context))
+        why = "No NVIDIA GPU was found: name one with --gpu to plan for it."
+        if isinstance(context.facts.gpus, Unknown):
+            detail = context.facts.gpus.detail
+            why = f"The GPUs could not be read ({detail}): name yours with --gpu."
+        return _refuse(situation, "gpu-absent", why)
     remedy, resolves = _find_remedy(situation)
     if remedy is None:
         release = context.driver.release
@@ -80,7 +83,10 @@ def plan_driver(asked: DriverRequest, context: Context) -> Plan:
         remedy = Remedy(words)
     elif is_from_elsewhere(situation) or not remedy.actions:
         return _refuse(situation, resolves[0], remedy.summary)
-    steps = tuple(_number_steps(remedy.actions, resolves))
+    steps = tuple(
+        Step(f"driver-{number}", action.with_purpose(_TOOL), resolves)
+        for number, action in enumerate(remedy.actions, 1)
+    )
     if asked.engine:
         steps += container_toolkit_steps(context, asked.engine)
     notes = tuple(_write_notes(situation, remedy, steps))
@@ -115,21 +121,9 @@ def _write_notes(situation: Situation, remedy: Remedy, steps: tuple[Step, ...]) 
         )
 
 
-def _number_steps(actions: tuple[Action, ...], resolves: tuple[str, ...]) -> Iterator[Step]:
-    for number, action in enumerate(actions, 1):
-        yield Step(f"driver-{number}", action.with_purpose(_TOOL), resolves)
-
-
 def _refuse(situation: Situation, finding: str, why: str) -> Plan:
     rejected = (Rejected(DRIVER, finding, why),)
     return Plan("gpu", (), (), requirements=(DRIVER,), rejected=rejected, system=situation.os)
-
-
-def _describe_missing_gpu(context: Context) -> str:
-    gpus = context.facts.gpus
-    if isinstance(gpus, Unknown):
-        return f"The GPUs could not be read ({gpus.detail}): name yours with --gpu."
-    return "No NVIDIA GPU was found: name one with --gpu to plan for it."
 
 
 def _find_remedy(situation: Situation) -> tuple[Remedy | None, tuple[str, ...]]:

@@ -97,12 +97,14 @@ def conda_build(
     is_open = all(within(f"{major_minor(newest)}.{patch}", specifier) for patch in (0, 9999))
     wanted = f"{major_minor(newest)}.*" if is_open and by_minor else newest
     texts = specs.gpu if judgement.candidate.is_gpu else specs.cpu
+    bounds = constraints(context, judgement.candidate, judgement.source)
+    shared = conda_builds_data().beside  # the channel has them too, and the build leaves them open
     return CondaBuild(
         row.framework,
         newest,
         f"{row.framework}=={wanted}",
         tuple(text.format(version=wanted) for text in texts),
-        _conda_constraints(context, judgement),
+        tuple(text for text in bounds if name_of(text) in shared),
     )
 
 
@@ -145,16 +147,6 @@ def _matches_recipe(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bo
     is_match = context.platform in entry.platforms and python_minor(context) in entry.pythons
     runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
     return is_match and (runs if is_gpu else not entry.cuda)
-
-
-def _conda_constraints(context: Context, judgement: CandidateJudgement) -> tuple[str, ...]:
-    """List the constraints on packages that the channel also has and the build leaves open."""
-    names = conda_builds_data().beside
-    return tuple(
-        text
-        for text in constraints(context, judgement.candidate, judgement.source)
-        if name_of(text) in names
-    )
 
 
 _VENV_SITE = "lib/python{python}/site-packages"

@@ -176,17 +176,12 @@ def _list_pins(context: Context, framework: str) -> Iterator[str]:
         for need in needs_of(context, context.distributions[name]):
             any_release = ">=0" if split_cuda_suffix(need.name)[1] else ""
             text = need.name + (need.specifier or any_release)
-            if text != need.name and _is_readable(text):
+            try:
+                read_requirement(text)
+            except RequestError:  # old metadata holds what no longer is one
+                continue
+            if text != need.name:
                 yield text
-
-
-def _is_readable(text: str) -> bool:
-    """Return whether others can read a requirement: old metadata holds what no longer is one."""
-    try:
-        read_requirement(text)
-    except RequestError:
-        return False
-    return True
 
 
 def _distributions_of(context: Context, framework: str) -> list[str]:
@@ -353,7 +348,9 @@ def removal_steps_of_conda(
 
     Neither knows of the other's files.
     """
-    conda_names = _conda_distributions(context)
+    # what conda lists, also where pip has put another release in its place
+    distributions = context.python.distributions.value or ()
+    conda_names = frozenset(item.name for item in distributions if item.installer == "conda")
     if environment.sets:
         pips = [
             name
@@ -376,12 +373,6 @@ def removal_steps_of_conda(
         *steps,
         *((Step("remove-conda", action, environment=environment.folder),) if condas else ()),
     )
-
-
-def _conda_distributions(context: Context) -> frozenset[str]:
-    """Name what conda lists, also where pip has put another release in its place."""
-    distributions = context.python.distributions.value
-    return frozenset(item.name for item in distributions or () if item.installer == "conda")
 
 
 def _pip_distributions(

@@ -75,6 +75,11 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         faults = tuple(rejected) or (unknown,)
         return Plan(context.goal, (), (), requirements=(text,), system=context.os, rejected=faults)
     environment = _environment_of(context, chosen, package, options)
+    index = environment.sets[0].options[-1]
+    unread = (
+        f"documented: {index} has {requirement}. It was not read:"
+        " for which GPUs it has code is unknown."
+    )
     release = PlannedRelease(
         framework=name,
         distribution=chosen.distribution,
@@ -84,7 +89,7 @@ def plan_from_own_index(context: Context, text: str, options: PlanOptions, base:
         cuda=chosen.cuda,
         environment=environment.folder,
         rejected=tuple(rejected),
-        doubts=(_report_unread(requirement, environment.sets[0].options[-1]),),
+        doubts=(Finding("release-unknown", UNDETERMINED, WARNING, unread),),
         citations=chosen.citations,
     )
     steps = environment_steps(
@@ -121,14 +126,6 @@ def _environment_of(
         glibc=chosen.glibc,
         machine_glibc=machine_glibc(context),
     )
-
-
-def _report_unread(requirement: str, index: str) -> Finding:
-    message = (
-        f"documented: {index} has {requirement}. It was not read:"
-        " for which GPUs it has code is unknown."
-    )
-    return Finding("release-unknown", UNDETERMINED, WARNING, message)
 
 
 def _list_offers(context: Context, name: str, package: SourcePackage) -> Iterator[_Offer]:

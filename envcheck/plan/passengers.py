@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from envcheck.frameworks import framework_names
-from envcheck.matrix.companions import companion_row, load_companions, source_package
+from envcheck.matrix.companions import companion_row, source_package
 from envcheck.matrix.query import Matrix
 from envcheck.model import RequestError, dataclass, replace
 from envcheck.model.versions import name_of, read_requirement, within
-from envcheck.plan.requests import Passenger, UnknownPackageError
+from envcheck.plan.requests import Passenger, UnknownPackageError, find_near
 from envcheck.rules.context import Context
 
 Ask = Callable[[str], Mapping[str, str]]  # resolves a requirement: its packages with their versions
@@ -58,7 +58,11 @@ def board(texts: tuple[str, ...], context: Context, ask: Ask) -> Boarding:
             planned[name_of(text)] = text
             continue
         if not context.matrix.companion_releases(name_of(text)):
-            _refuse_typo(text, context.matrix)
+            near = find_near(text, context.matrix, _TYPO)
+            if near:  # somebody else may own a name that is one letter off
+                raise UnknownPackageError(
+                    f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near}?"
+                )
         written, versions = _with_framework(text, context.matrix, ask)
         owner = _find_owner(versions, context.matrix)
         if not owner and len(texts) == 1:
@@ -88,27 +92,6 @@ def find_framework(texts: tuple[str, ...], context: Context, ask: AskAll) -> tup
             " envcheck plans: any environment takes them."
         )
     return tuple(_plan_beside(owner, versions, context))
-
-
-def _refuse_typo(text: str, matrix: Matrix) -> None:
-    """Raise UnknownPackageError for a name that is one letter off a known one.
-
-    Somebody else may own it.
-    """
-    near = find_near(text, matrix, _TYPO)
-    if near:
-        raise UnknownPackageError(
-            f"{name_of(text)!r} is no package that envcheck knows. Did you mean {near}?"
-        )
-
-
-def find_near(text: str, matrix: Matrix, likeness: float = 0.7) -> str:
-    """Return the known package whose name is most like that of a requirement, "" without one."""
-    from difflib import get_close_matches  # for an unknown package only
-
-    names = [name for row in load_companions().rows for name in row.distributions]
-    names += [item for known in matrix.judged() for item in matrix.distributions(known)]
-    return next(iter(get_close_matches(name_of(text), names, n=1, cutoff=likeness)), "")
 
 
 def _with_framework(text: str, matrix: Matrix, ask: Ask) -> tuple[str, Mapping[str, str]]:

@@ -121,7 +121,9 @@ def plan_requirements(
     def make(installer: str, refused: frozenset[str]) -> EnvironmentUpdate:
         changed = replace(options, installer=installer, refused=refused)
         if is_alone:
-            return EnvironmentUpdate(_plan_alone(facts, matrix, requirements[0], changed))
+            context = Context(facts, matrix, Target(changed.expect))
+            base = base_python(context, changed)
+            return EnvironmentUpdate(plan_from_own_index(context, requirements[0], changed, base))
         update = _plan_beside(installed, facts, matrix, requests, changed)
         return update if options.in_container else _name_index(update, facts)
 
@@ -186,12 +188,6 @@ def _find_framework(
         "the files name no framework that envcheck plans, nor a package on top of one."
         + (" Leave out --no-verify: the package index states what they require." if texts else "")
     )
-
-
-def _plan_alone(facts: Facts, matrix: Matrix, requirement: str, options: PlanOptions) -> Plan:
-    """Plan a package that needs no framework, from an index of its own."""
-    context = Context(facts, matrix, Target(options.expect))
-    return plan_from_own_index(context, requirement, options, base_python(context, options))
 
 
 def _plan_beside(

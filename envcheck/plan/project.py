@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from envcheck.actions import is_requirement
 from envcheck.frameworks import framework_of, identity
+from envcheck.matrix.companions import companion_row
 from envcheck.model import RequestError, dataclass, field, replace
 from envcheck.model.text import counted
 from envcheck.model.versions import Requirement, can_be_met, read_requirement
-from envcheck.plan.requests import (
-    UnknownPackageError,
-    frameworks_beside,
-    read_requests,
-)
+from envcheck.plan.requests import UnknownPackageError, read_requests
 from envcheck.rules.context import Context
 from envcheck.rules.requirements import marker_holds
 
@@ -154,6 +151,6 @@ def _find_reason_beside(text: str, context: Context) -> str | None:
 
 def _with_bounds(planned: Mapping[str, str], bounds: Mapping[str, str]) -> tuple[str, ...]:
     """Bound the frameworks that only packages on top of them bring."""
-    brought = {name: "" for item in planned for name in frameworks_beside(item)[:1]}
+    brought = {name: "" for item in planned for name in companion_row(item).frameworks[:1]}
     new = [name + bounds[name] for name in brought if name in bounds and name not in planned]
     return (*planned.values(), *new)

@@ -98,7 +98,9 @@ def read_requests(
         owner = next((requests[name] for name in near if name in requests), None)
         if owner is None:
             owner = _parse_request(frameworks[0], matrix)
-        name = required_name(text) or owner.preferred_name
+        # tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the
+        # same folder
+        name = companion_row(name_of(text)).requires or owner.preferred_name
         requests[owner.framework] = replace(
             owner, companions=(*owner.companions, text), preferred_name=name
         )
@@ -119,7 +121,9 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     try:
         check_requirements((text,), matrix)
     except UnknownNameError as error:
-        raise UnknownPackageError(f"{error}{_suggest_companion(text, str(error))}") from None
+        near = "" if "Did you mean" in str(error) else find_near(text, matrix)
+        meant = f" Did you mean {near}?" if near else ""
+        raise UnknownPackageError(f"{error}{meant}") from None
     name, extras = requirement.name, requirement.extras
     framework = matrix.framework_of(name)
     if framework:
@@ -148,18 +152,13 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     return Request(plain, name, framework, extras, requirement.specifier, held_name)
 
 
-def _suggest_companion(text: str, message: str) -> str:
-    """Suggest the package on top of a framework whose name is like an unknown one.
-
-    Return "" if the message has a name.
-    """
-    from difflib import get_close_matches  # for a mistake only
+def find_near(text: str, matrix: Matrix, likeness: float = 0.7) -> str:
+    """Return the known package whose name is most like that of a requirement, "" without one."""
+    from difflib import get_close_matches  # for an unknown package only
 
     names = [name for row in load_companions().rows for name in row.distributions]
-    matches = get_close_matches(name_of(text), names, n=1, cutoff=0.7)
-    if matches and "Did you mean" not in message:
-        return f" Did you mean {matches[0]}?"
-    return ""
+    names += [item for known in matrix.judged() for item in matrix.distributions(known)]
+    return next(iter(get_close_matches(name_of(text), names, n=1, cutoff=likeness)), "")
 
 
 def _read_companion(
@@ -170,7 +169,7 @@ def _read_companion(
     if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
         return None
 
-    frameworks = frameworks_beside(name)
+    frameworks = companion_row(name).frameworks
     if name in passengers:
         return read_planned(text).plain, passengers[name].frameworks
     if not frameworks:
@@ -369,19 +368,3 @@ def list_other_sources(context: Context) -> tuple[str, ...]:
     if context.goal == "gpu" and any(map(context.matrix.is_tegra, capabilities(context.facts))):
         return (_FOR_JETSON,)
     return ()
-
-
-def frameworks_beside(name: str) -> tuple[str, ...]:
-    """List the frameworks that a distribution comes beside, the usual one first."""
-    return companion_row(name).frameworks
-
-
-def required_name(text: str) -> str:
-    """Return the one name under which something beside a framework requires it.
-
-    Return "" where it takes any or says none.
-
-    tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same
-    folder.
-    """
-    return companion_row(name_of(text)).requires

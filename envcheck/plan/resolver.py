@@ -31,10 +31,9 @@ from envcheck.plan.passengers import (
     Boarding,
     board,
     find_framework,
-    find_near,
     is_passenger,
 )
-from envcheck.plan.requests import EVERY, join_words
+from envcheck.plan.requests import EVERY, find_near, join_words
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve, verify_plan
 from envcheck.rules.context import Context
 
@@ -204,11 +203,11 @@ def with_exact_companions(plan: Plan) -> Plan:
     versions = _map_versions(
         pin for made in plan.environments for one in made.sets for pin in one.pins
     )
-    exact = {
-        text: _pin_resolved(text, versions)
-        for item in plan.releases
-        for text in item.open_companions
-    }
+    exact: dict[str, str] = {}  # transformers>=5 -> transformers==5.1.0
+    for text in (text for item in plan.releases for text in item.open_companions):
+        version = versions.get(name_of(text))
+        if version:
+            exact[text] = replace(read_requirement(text), specifier=f"=={version}").plain
     return _replace_requirements(plan, exact) if exact else plan
 
 
@@ -218,14 +217,6 @@ def _map_versions(pins: Iterable[str]) -> dict[str, str]:
     A pin to a file names none.
     """
     return dict(pin.partition(" ")[0].split("==") for pin in pins if " @ " not in pin)
-
-
-def _pin_resolved(text: str, versions: Mapping[str, str]) -> str:
-    """Pin a requirement to the resolved version: transformers>=5 -> transformers==5.1.0."""
-    version = versions.get(name_of(text))
-    if version:
-        return replace(read_requirement(text), specifier=f"=={version}").plain
-    return text
 
 
 def _replace_requirements(plan: Plan, exact: Mapping[str, str]) -> Plan:

@@ -77,22 +77,14 @@ def render_uv(plan: Plan, cpu: Plan | None) -> str:
         "# For pyproject.toml: join each table with the one that is there.",
     ]
     if len(sides) == 1:
-        return "\n".join([*lines, *_write_project(sides[0])]) + "\n"
+        lines += ["", "[project]", f"dependencies = {json.dumps(sides[0].requirements)}"]
+        return "\n".join([*lines, *_write_sources(sides)]) + "\n"
     choices = " or ".join(f"uv sync --extra {side.extra}" for side in sides)
     conflict = ", ".join(f"{{ extra = {json.dumps(side.extra)} }}" for side in sides)
     lines += [f"# {choices}: one machine takes one of them.", "", "[project.optional-dependencies]"]
     lines += [f"{side.extra} = {json.dumps(side.requirements)}" for side in sides]
     lines += ["", "[tool.uv]", f"conflicts = [[{conflict}]]", *_write_sources(sides)]
     return "\n".join(lines) + "\n"
-
-
-def _write_project(side: _Side) -> list[str]:
-    return [
-        "",
-        "[project]",
-        f"dependencies = {json.dumps(side.requirements)}",
-        *_write_sources([side]),
-    ]
 
 
 def _write_sources(sides: list[_Side]) -> Iterator[str]:

@@ -177,7 +177,7 @@ def _virtual_packages(rattler: Any, environment: Environment) -> list[Any]:
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
 _PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*"
 _HASHES = r"( --hash=sha256:[0-9a-f]+)*"
-_UVS_MACOS = 13.0
+_UVS_MACOS = 13.0  # that uv resolves for, where nothing states a newer one
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
 _RETRIES = "1"  # an index that cannot be connected to twice does not answer
 _CONCLUDED = r"^error: (No solution found when resolving dependencies:? )?(cause: )?"
@@ -324,9 +324,11 @@ def compile_file(
         raise UnreachableError(f"{', '.join(requirement_set.source_only)} needs a build")
     options, variables = _index(requirement_set, environ)
     uv = find_uv(environ)
+    if environment.macos and float(environment.macos) > _UVS_MACOS:
+        variables = {**variables, "MACOSX_DEPLOYMENT_TARGET": environment.macos}
     with _written(*file) as source:
         argv = (uv, *compile_options(environment), *options, *more, source)
-        answer = run_program(argv, max(seconds, 0.0), {**variables, **_state_system(environment)})
+        answer = run_program(argv, max(seconds, 0.0), variables)
     if isinstance(answer, Unknown) and answer.why == "timeout":
         raise UnreachableError(f"no answer in {seconds:.0f} s")
     if not isinstance(answer, Known):
@@ -355,14 +357,12 @@ def is_served(
     except UnresolvableError:
         return False
     except UnreachableError:
-        return not _has_uv(environ) and _is_listed(environment, requirement_set, environ)
-
-
-def _has_uv(environ: Variables) -> bool:
+        pass
     try:
-        return bool(find_uv(environ))
+        find_uv(environ)
     except UnreachableError:
-        return False
+        return _is_listed(environment, requirement_set, environ)
+    return False
 
 
 def _is_listed(
@@ -426,13 +426,6 @@ def compile_options(environment: Environment) -> tuple[str, ...]:
         "--only-binary",
         ":all:",
     )
-
-
-def _state_system(environment: Environment) -> dict[str, str]:
-    """State the macOS to resolve for, where uv's usual one is older than the wheels."""
-    if environment.macos and float(environment.macos) > _UVS_MACOS:
-        return {"MACOSX_DEPLOYMENT_TARGET": environment.macos}
-    return {}
 
 
 def platform_name(environment: Environment) -> str:

@@ -99,7 +99,8 @@ def download(
     something else, ValueError for a plan that this cannot hold, and as `compile_plan` does.
     """
     made = only_environment(plan)
-    others = [name for name in _list_names(folder) if not _is_own(name)]
+    own = (MANIFEST, PINS)
+    others = [name for name in _list_names(folder) if name not in own and name[-4:] != ".whl"]
     if others:
         raise UserError(f"{folder} holds {others[0]}: name a new folder with --download.")
     beside: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ def download(
         plan.goal,
         made.python,
         made.platform,
-        max((_read_glibc(wheel.name) for wheel in wheels), key=_order, default=""),
+        max(map(_read_glibc, wheels), key=lambda glibc: Version(glibc or "0"), default=""),
         plan.machine,
         wheels,
     )
@@ -135,10 +136,6 @@ def _list_names(folder: Path) -> list[str]:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder: name a new one with --download.")
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-
-
-def _is_own(name: str) -> bool:
-    return name in (MANIFEST, PINS) or name.endswith(".whl")
 
 
 def _run_pip(
@@ -164,7 +161,10 @@ def _run_pip(
         tail.append(line)
         heard(line)
 
-    argv = (*_find_pip(environ), *_download_options(made, folder))
+    pip = (sys.executable, "-m", "pip")
+    if not find_spec("pip"):  # beside this program: then the one that uv brings
+        pip = (find_uv(environ), "tool", "run", "pip")
+    argv = (*pip, *_download_options(made, folder))
     ended = run_lines(
         argv, {name: value for name, value in settings.items() if value}, hear, seconds=_SECONDS
     )
@@ -172,13 +172,6 @@ def _run_pip(
         reasons = [line for line in tail if line.startswith("ERROR: ")] or tail
         why = " ".join(line.removeprefix("ERROR: ").strip() for line in reasons[-_TAIL:])
         raise UnreachableError(f"pip did not download all of it: {why[:400] or ended.detail}")
-
-
-def _find_pip(environ: Variables) -> tuple[str, ...]:
-    """Return the pip beside this program, or the one that uv brings."""
-    if find_spec("pip"):
-        return (sys.executable, "-m", "pip")
-    return (find_uv(environ), "tool", "run", "pip")
 
 
 def _download_options(made: Environment, folder: Path) -> tuple[str, ...]:
@@ -234,11 +227,6 @@ def _list_wheels(folder: Path, hashes: frozenset[str]) -> tuple[Wheel, ...]:
     return tuple(wheel for wheel in found if wheel.sha256 in hashes)
 
 
-def _read_glibc(name: str) -> str:
+def _read_glibc(wheel: Wheel) -> str:
     """Read the lowest glibc of a wheel: demo-1-cp311-cp311-manylinux_2_28_x86_64.whl -> 2.28."""
-    tags = name.removesuffix(".whl").rpartition("-")[2].split(".")
-    return lowest_glibc(tags)
-
-
-def _order(glibc: str) -> Version:
-    return Version(glibc or "0")
+    return lowest_glibc(wheel.name.removesuffix(".whl").rpartition("-")[2].split("."))

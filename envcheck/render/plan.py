@@ -87,7 +87,9 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False, cpu: Plan | Non
         raise ValueError("the steps of a driver are an administrator's: ask for text or json.")
     if not plan.releases:
         text = render_text(describe_plan(plan, verbose=verbose))
-        return _comment_out(text) + ("exit 1\n" if form == "script" else "")
+        # comments alone: somebody may run the file, and a machine's words may stand in the text
+        lines = [f"# {line}".rstrip() + "\n" for line in text.splitlines()]
+        return "".join([*lines, "exit 1\n" if form == "script" else ""])
     if form == "dockerfile":
         return render_dockerfile(plan, images_for(only_environment(plan)))
     if form == "script":
@@ -97,14 +99,6 @@ def render_file(plan: Plan, form: str, *, verbose: bool = False, cpu: Plan | Non
     if form == "uv":
         return render_uv(plan, cpu)
     return render_environment_file(plan)
-
-
-def _comment_out(text: str) -> str:
-    """Write a text as comments.
-
-    Somebody may run the file, and a machine's words may stand in the text.
-    """
-    return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 def describe_plan(
@@ -118,7 +112,7 @@ def describe_plan(
     wanted = join_words(plan.requirements)
     is_plan = plan.is_feasible
     sections = [
-        *map(_warn, _list_reported_to_fail(plan)),
+        *_warn_of_failures(plan),
         *_describe_releases(plan, verbose=verbose),
     ]
     if not is_plan:
@@ -164,18 +158,14 @@ def _show_briefly(finding: Finding, system: str) -> Shown:
     return replace(show_finding(finding, system), is_brief=True, here=())
 
 
-def _list_reported_to_fail(plan: Plan) -> Iterator[Shown]:
-    for release in plan.releases:
-        for item in release.warnings:
-            if is_reported_to_fail(item):
-                yield show_finding(item, plan.system)
-
-
-def _warn(finding: Shown) -> Section:
-    """Say above everything that others saw this release fail."""
-    fix = tuple(Line(way.summary) for way in finding.fix[:1])
-    title = Line(finding.message, "WARNING  ", WARNING)
-    return Section((*fix, replace(finding, is_said=True)), title, is_apart=False)
+def _warn_of_failures(plan: Plan) -> Iterator[Section]:
+    """Say above everything that others saw a release fail."""
+    for item in (item for release in plan.releases for item in release.warnings):
+        if is_reported_to_fail(item):
+            shown = show_finding(item, plan.system)
+            fix = tuple(Line(way.summary) for way in shown.fix[:1])
+            title = Line(shown.message, "WARNING  ", WARNING)
+            yield Section((*fix, replace(shown, is_said=True)), title, is_apart=False)
 
 
 def is_windows(plan: Plan) -> bool:
@@ -568,7 +558,8 @@ def render_environment_file(plan: Plan) -> str:
     lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_write_hints(made)]
     if plan.verified:
         lines += [f"# {inert(plan.verified)}"]
-    lines += [f"name: {json.dumps(_environment_name(made))}", "channels:"]
+    name = made.folder.replace("\\", "/").rstrip("/").rpartition("/")[2].lstrip(".")
+    lines += [f"name: {json.dumps(name or 'envcheck')}", "channels:"]
     channels = made.channels or ("conda-forge",)
     closed = () if "defaults" in channels else ("nodefaults",)
     lines += [f"  - {json.dumps(name)}" for name in (*channels, *closed)]
@@ -582,18 +573,11 @@ def render_environment_file(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _environment_name(made: Environment) -> str:
-    return made.folder.replace("\\", "/").rstrip("/").rpartition("/")[2].lstrip(".") or "envcheck"
-
-
 def _write_hints(made: Environment) -> list[str]:
     settings = "".join(f"{name}={value} " for name, value in made.variables.items())
-    create = shell_line(("conda", "env", "create", "-p", _prefix(made), "-f", "environment.yml"))
+    prefix = conda_prefix(made.folder, "windows" if made.platform.startswith("win") else "")
+    create = shell_line(("conda", "env", "create", "-p", prefix, "-f", "environment.yml"))
     return [f"# {settings}{create}", *paths_hint(made)]
-
-
-def _prefix(made: Environment) -> str:
-    return conda_prefix(made.folder, "windows" if made.platform.startswith("win") else "")
 
 
 def render_requirements(plan: Plan) -> str:
@@ -716,8 +700,12 @@ def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = Fal
         sections.append(Section((Line(f"Removed for good: {', '.join(removed)}."),)))
     by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
     if by_person:
-        commands = tuple(_type_for_person(step, plan.system) for step in by_person)
-        sections.append(Section(commands, Line("Not run, for you to type:")))
+        commands = []
+        for step in by_person:
+            scope = " [as an administrator]" if step.scope == SYSTEM else ""
+            purpose = f"{_write_sentence(step.action.purpose_on(plan.system))}{scope}"
+            commands.append(replace(type_command(step.action, plan.system), purpose=purpose))
+        sections.append(Section(tuple(commands), Line("Not run, for you to type:")))
     headline = f"{plan.environments[0].folder}: {', '.join(plan.resolves)}"
     end = Section((Line(""),), is_apart=False)
     return Document(
@@ -734,14 +722,6 @@ def _list_removed(plan: Plan) -> list[str]:
         for text in getattr(action, "requirements", ()):
             removed.pop(name_of(text), None)
     return list(removed)
-
-
-def _type_for_person(step: Step, system: str) -> Command:
-    scope = " [as an administrator]" if step.scope == SYSTEM else ""
-    return replace(
-        type_command(step.action, system),
-        purpose=f"{_write_sentence(step.action.purpose_on(system))}{scope}",
-    )
 
 
 FIX_SCHEMA = "envcheck/fix/1"

@@ -13,7 +13,7 @@ from pathlib import Path
 from envcheck.cli.installation import InstallProgress
 from envcheck.install.places import place_of
 from envcheck.install.settlement import NEW, OLD
-from envcheck.install.transaction import Transaction
+from envcheck.install.transaction import Transaction, Watch
 from envcheck.model import INSTALLED, Outcome, Plan, Step, UserError
 from envcheck.plan.verify import find_uv
 from tests.install.wheels import PARTS, site_packages
@@ -23,7 +23,7 @@ from tests.typed import command_step
 HELD = 9
 
 
-class Told:
+class Told(Watch):
     """Say on standard output how it goes."""
 
     def begins(self, what: str) -> None:

@@ -216,7 +216,9 @@ def read_pe(path: Path) -> Binary:
 
 
 def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
-    imported = sorted(set(_iterate_imports(image)), key=str.lower)
+    tables = ("DIRECTORY_ENTRY_IMPORT", "DIRECTORY_ENTRY_DELAY_IMPORT")  # at start, on first use
+    entries = (entry for table in tables for entry in getattr(image, table, ()))
+    imported = sorted({entry.dll.decode("ascii", "replace") for entry in entries}, key=str.lower)
     texts = (
         _get_pe_span(section, data)
         for section in image.sections
@@ -236,13 +238,6 @@ def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
         ),
         compilers=(f"linker {linker.MajorLinkerVersion}.{linker.MinorLinkerVersion:02}",),
     )
-
-
-def _iterate_imports(image: Any) -> Iterator[str]:
-    """Yield the libraries that it imports at start or on first use."""
-    for table in ("DIRECTORY_ENTRY_IMPORT", "DIRECTORY_ENTRY_DELAY_IMPORT"):
-        for entry in getattr(image, table, ()):
-            yield entry.dll.decode("ascii", "replace")
 
 
 def _get_pe_span(section: Any, data: mmap.mmap) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, repeat
 from pathlib import Path
@@ -118,7 +119,7 @@ def _fold_release(rows: Iterable[Row]) -> list[Row]:
         cells = {name: value for name, value in row.items() if name not in (*EVIDENCE, "platform")}
         processor = row["platform"].partition("_")[2]
         if processor:
-            cells["tags"] = [_without_processor(tag, processor) for tag in row["tags"]]
+            cells["tags"] = [re.sub(f"_{processor}$", "_*", tag) for tag in row["tags"]]
         for name in ("pythons", "free_threaded"):
             if name in cells:
                 cells[name] = _join_pythons(row[name])
@@ -127,12 +128,6 @@ def _fold_release(rows: Iterable[Row]) -> list[Row]:
         line = lines.setdefault(json.dumps(cells, sort_keys=True), {**cells, "platforms": []})
         line["platforms"].append(row["platform"])
     return list(lines.values())
-
-
-def _without_processor(tag: str, processor: str) -> str:
-    if tag.endswith(f"_{processor}"):
-        return tag.removesuffix(processor) + "*"
-    return tag
 
 
 def _join_pythons(pythons: list[str]) -> str:

@@ -181,13 +181,18 @@ def read_usable(
     For an unusable one the next older wheel, until one is usable or none is left.
     """
     reading = Reading()
-    waiting = {name: list(groups) for name, groups in wanted.items()}
-    while any(waiting.values()):
-        found = reader.read_all(_map_representatives(waiting), progress, compared)
+    waiting = [(name, group) for name, groups in wanted.items() for group in groups]
+    while waiting:
+        wheels = {one.representative.sha256: (name, one.representative) for name, one in waiting}
+        found = reader.read_all(wheels, progress, compared)
         for part in ("contents", "unusable", "odd", "failed"):
             getattr(reading, part).update(getattr(found, part))
-        waiting = {name: _find_replacements(groups, reading) for name, groups in waiting.items()}
-        progress = _ignore_progress  # the bar is full, and few wheels have to be replaced
+        left = []
+        for name, group in waiting:
+            if group.representative.sha256 in reading.unusable:
+                left += [(name, each) for each in drop_unusable([group], reading)]
+        waiting = [one for one in left if one[1].representative.sha256 not in reading.unusable]
+        progress = lambda *_: None  # noqa: E731 - the bar is full, and few wheels are replaced
     return reading
 
 
@@ -196,27 +201,9 @@ def drop_unusable(groups: Iterable[Group], reading: Reading) -> list[Group]:
 
     A group that has no other wheel stays as it is.
     """
-    return [_drop_unusable_wheels(group, reading) for group in groups]
-
-
-def _find_replacements(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    left = drop_unusable(
-        (group for group in groups if group.representative.sha256 in reading.unusable), reading
-    )
-    return [group for group in left if group.representative.sha256 not in reading.unusable]
-
-
-def _drop_unusable_wheels(group: Group, reading: Reading) -> Group:
-    bad = tuple(wheel for wheel in group.wheels if wheel.sha256 in reading.unusable)
-    good = tuple(wheel for wheel in group.wheels if wheel not in bad)
-    return replace(group, wheels=good, left_out=bad) if bad and good else group
-
-
-def _map_representatives(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
-    """Map the SHA-256 of each wheel to read to its framework and the wheel."""
-    pairs = ((name, group.representative) for name, groups in wanted.items() for group in groups)
-    return {wheel.sha256: (name, wheel) for name, wheel in pairs}
-
-
-def _ignore_progress(_done: int, _total: int) -> None:
-    """Show no progress."""
+    left = []
+    for group in groups:
+        bad = tuple(wheel for wheel in group.wheels if wheel.sha256 in reading.unusable)
+        good = tuple(wheel for wheel in group.wheels if wheel not in bad)
+        left.append(replace(group, wheels=good, left_out=bad) if bad and good else group)
+    return left

@@ -128,20 +128,17 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
         row = build_row(draft, curated)
         rows.append(row)
         cited = _build_citations(draft, curated, today)
-        if row != old or not _is_cited(cited, document["citations"]):
-            document["citations"].update(cited)
+        known = document["citations"]  # the same artifacts keep the day they were checked
+        day = {
+            name: {**body, "checked": known.get(name, {}).get("checked")}
+            for name, body in cited.items()
+        }
+        if row != old or any(known.get(name) != body for name, body in day.items()):
+            known.update(cited)
         if draft.wheel.sha256 in load_known_binaries():
             apply_binaries(
                 framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"]
             )
-
-
-def _is_cited(cited: Document, citations: Document) -> bool:
-    """Return whether citations state the same artifacts already, whenever they were checked."""
-    return all(
-        citations.get(name, {}) == {**body, "checked": citations.get(name, {}).get("checked")}
-        for name, body in cited.items()
-    )
 
 
 def build_row(draft: Draft, curated: Curated) -> Row:

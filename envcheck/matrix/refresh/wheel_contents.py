@@ -169,7 +169,9 @@ class Fetcher:
         wanted = f"bytes={first}" if last is None else f"bytes={first}-{last}"
         answer = self._get(wanted)
         if answer is None and last is None:  # some servers know no ranges from the end
-            size = self._size()
+            with self._connection.open(self._url, _AS_IT_IS, method="HEAD") as response:
+                response.raise_for_status()
+                size = int(response.headers.get("Content-Length", "0"))
             answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
@@ -183,7 +185,8 @@ class Fetcher:
             if opened is None:
                 return None
             response, start, size = opened
-            self.size = _parse_whole_size(response.headers.get("Content-Range", "")) or self.size
+            whole = response.headers.get("Content-Range", "").rpartition("/")[2]
+            self.size = int(whole) if whole.isdigit() else self.size
             if size > _RANGE_LIMIT:
                 raise ArtifactError("the server sends more than was requested")
             data = read_limited(response, _RANGE_LIMIT, self._connection.settings.whole_timeout)
@@ -203,11 +206,6 @@ class Fetcher:
                 if time.monotonic() > end:
                     raise ArtifactError("its transfer timed out")
         return hashed.hexdigest()
-
-    def _size(self) -> int:
-        with self._connection.open(self._url, _AS_IT_IS, method="HEAD") as response:
-            response.raise_for_status()
-            return int(response.headers.get("Content-Length", "0"))
 
 
 @contextmanager
@@ -233,12 +231,6 @@ def _parse_content_range(header: str) -> tuple[int, int]:
     if kind != "bytes" or not first.isdigit() or not last.isdigit() or int(last) < int(first):
         raise ArtifactError("the server does not state which bytes it sends")
     return int(first), int(last) - int(first) + 1
-
-
-def _parse_whole_size(header: str) -> int | None:
-    """Parse the size of the file: "bytes 100-199/5000" -> 5000; None for one that is not stated."""
-    whole = header.rpartition("/")[2]
-    return int(whole) if whole.isdigit() else None
 
 
 _WHOLE_LIMIT = 4 << 20  # bytes of a wheel that is always read whole, to compare its hash
