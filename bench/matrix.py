@@ -46,8 +46,8 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
 from envcheck.host.pip_settings import read_pip_settings
+from envcheck.matrix.built_in import unfold
 from envcheck.matrix.companions import companion_sections, load_companions
-from envcheck.matrix.folding import unfold
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.index import CONNECTIONS

@@ -1171,6 +1171,7 @@ def matrix(
     loaded = load_matrix(matrix)
     if requirement:
         return MatrixResult(answer_requirement(loaded, requirement))
+    conditions["framework"] = loaded.framework_of(framework) or framework
     return MatrixResult(ReleasesFound(loaded, conditions))
 
 

@@ -33,7 +33,7 @@ from envcheck.host.paths import type_path
 from envcheck.install.installation import InstallPlan, InstallRequest, plan_installation
 from envcheck.install.journal import STARTED, Journal
 from envcheck.install.places import DEFAULT_FOLDERS, Place, find_place, find_resumable, place_of
-from envcheck.install.settlement import changed_since, find_undoable, unsettled
+from envcheck.install.replacement import changed_since, find_undoable, unsettled
 from envcheck.install.transaction import (
     before_any_change,
     remove_kept,

@@ -75,6 +75,7 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
 
 
 @matrix.command(epilog=EXAMPLE)
+@click.argument("name", metavar="[FRAMEWORK]", default="", shell_complete=common.complete_names)
 @option("--python X.Y", "Releases with a wheel for this Python (3.14t: free-threaded).")
 @option("--driver VERSION", "GPU builds that run on this driver release.")
 @option("--gpu NAME", "GPU builds with code for this product or compute capability.")
@@ -84,11 +85,16 @@ def _print(answer: api.MatrixResult, printing: common.Printing, options: MatrixO
     "--all", "List all releases that meet the conditions, equal ones on one line.", "everything"
 )
 @_add_row_options
-def query(printing: common.Printing, *, everything: bool, sources: bool, **asked: Any) -> int:
+def query(
+    name: str, printing: common.Printing, *, everything: bool, sources: bool, **asked: Any
+) -> int:
     """Name each framework's newest release that meets all conditions, and why no newer one.
 
-    Without --platform it is for Linux on x86-64.
+    Without --platform it is for Linux on x86-64. FRAMEWORK limits it as --framework does.
     """
+    if name and asked["framework"] not in ("", name):
+        raise UserError(f"{name} and --framework {asked['framework']} exclude each other.")
+    asked["framework"] = asked["framework"] or name
     is_long = sources or printing.verbose
     options = MatrixOptions(
         printing.verbose, printing.quiet, all_rows=everything or is_long, sources=is_long

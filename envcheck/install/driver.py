@@ -19,7 +19,7 @@ from envcheck.install import transaction
 from envcheck.install.journal import ASKED, FINISHED, INSTALLED, WAITING, Journal
 from envcheck.install.places import DRIVER_FOLDER, Place, place_of
 from envcheck.install.preflight import is_root
-from envcheck.install.settlement import newest
+from envcheck.install.replacement import newest
 from envcheck.install.transaction import Runner, StepError, Transaction, Watch, run_step
 from envcheck.model import (
     ENROL_KEY,

@@ -13,8 +13,7 @@ from envcheck.host.guard import LEFT, end_last_program, is_recovery_needed
 from envcheck.host.process import ignore_signals
 from envcheck.install.journal import Journal
 from envcheck.install.places import Place, place_of
-from envcheck.install.replacement import ChangeError
-from envcheck.install.settlement import settle
+from envcheck.install.replacement import ChangeError, settle
 
 # seconds until a killed process's lock is free, and what it had begun has let go of its files
 _PATIENCE = 10.0

@@ -42,14 +42,18 @@ from envcheck.install.journal import (
 from envcheck.install.places import Place, resume_line
 from envcheck.install.preflight import Preflight, is_refused, is_root, objections
 from envcheck.install.replacement import (
+    BrokenJournalError,
     ChangeError,
     begin,
     commit,
+    find_undoable,
+    newest,
     put_in_place,
     restore,
+    settle,
+    unsettled,
     warn_on_activation,
 )
-from envcheck.install.settlement import BrokenJournalError, find_undoable, newest, settle, unsettled
 from envcheck.model import (
     CONDA,
     ENROL_KEY,

@@ -6,14 +6,15 @@ data/compat_matrix.json and data/packages/, proven by data/evidence/.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
 from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import read_data
 from envcheck.matrix.companions import companion_sections
-from envcheck.matrix.folding import group_lines, unfold
+from envcheck.model import Citation
 
 SCHEMA_ID = "envcheck/matrix/1"  # of a document in memory, and of a user's file
 # Section of a document -> levels of tables above its rows.
@@ -236,3 +237,94 @@ class LazyTable(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+Line = Mapping[str, Any]
+
+
+def unfold(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a line, one for each of its releases and platforms, each after its release.
+
+    "pythons": "2.7 3.8-3.12" is 2.7, 3.8, 3.9, 3.10, 3.11 and 3.12; in "tags" * stands for the
+    platform's processor: manylinux_2_28_* of linux_x86_64 is manylinux_2_28_x86_64. A line without
+    "cuda_build" is no build for CUDA.
+    """
+    cells = {"cuda_build": False, **line}
+    releases, platforms = cells.pop("releases"), cells.pop("platforms")
+    for name in ("pythons", "free_threaded"):
+        if name in cells:
+            cells[name] = []
+            for part in line[name].split():
+                first, _, last = part.partition("-")
+                major, first_minor = first.split(".")
+                last_minor = (last or first).split(".")[1]
+                cells[name] += [
+                    f"{major}.{minor}" for minor in range(int(first_minor), int(last_minor) + 1)
+                ]
+    for release in releases:
+        for platform in platforms:
+            processor = platform.partition("_")[2]
+            tags = [tag.replace("*", processor) for tag in cells["tags"]]
+            yield release, {**cells, "platform": platform, "tags": tags}
+
+
+def group_lines(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """Map each release, oldest first, to the lines that stand for it."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        for release in line["releases"]:
+            found.setdefault(release, []).append(line)
+
+    def order(version: str) -> list[int]:  # final releases and their post-releases
+        return [int(number) for number in re.findall(r"\d+", version)]
+
+    return {release: found[release] for release in sorted(found, key=order)}
+
+
+class DeferredCitations(Sequence[Citation]):
+    """Citations that are read on first use."""
+
+    def __init__(self, read: Callable[[], Iterable[Citation]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _items(self) -> tuple[Citation, ...]:
+        return tuple(self._read())
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._items[at]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._items == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+class DeferredTable(Mapping[str, Any]):
+    """A table that is read on first use."""
+
+    def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _table(self) -> Mapping[str, Any]:
+        return self._read()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._table[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __repr__(self) -> str:
+        return repr(self._table)

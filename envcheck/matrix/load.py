@@ -13,10 +13,11 @@ from envcheck.matrix.built_in import (
     EVIDENCE,
     SCHEMA_ID,
     TABLES,
+    group_lines,
     open_built_in,
     read_whole,
+    unfold,
 )
-from envcheck.matrix.folding import group_lines, unfold_release
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.stored import ADDRESS, open_stored
 from envcheck.model import UserError
@@ -94,13 +95,12 @@ def _unfold_document(folded: Mapping[str, Any], path: str) -> dict[str, Any]:
     }
     for framework, lines in folded["releases"].items():
         known = whole["releases"].get(framework, {})
-        releases = {
-            release: unfold_release(release, held) for release, held in group_lines(lines).items()
-        }
-        whole["releases"][framework] = {
-            release: [_give_evidence(row, known.get(release, ())) for row in rows]
-            for release, rows in releases.items()
-        }
+        releases: dict[str, list[dict[str, Any]]] = {name: [] for name in group_lines(lines)}
+        for release, row in (pair for line in lines for pair in unfold(line)):
+            releases[release].append(_give_evidence(row, known.get(release, ())))
+        for rows in releases.values():
+            rows.sort(key=lambda row: (row["distribution"], row["platform"]))
+        whole["releases"][framework] = releases
     for section in TABLES:
         known = whole[section]
         whole[section] = {}

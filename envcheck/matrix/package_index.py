@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from envcheck.frameworks import framework_names, identity
 from envcheck.host.data_files import load_data
-from envcheck.matrix.deferred import DeferredCitations, DeferredTable
+from envcheck.matrix.built_in import DeferredCitations, DeferredTable
 from envcheck.model import Citation, FrameworkRelease, dataclass, major_minor, numbers, replace
 
 CPU = "cpu"  # the label of builds without CUDA

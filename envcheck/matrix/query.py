@@ -7,9 +7,8 @@ from functools import cached_property, lru_cache, wraps
 from typing import Any, TypeVar, cast
 
 from envcheck.frameworks import framework_names, identity
-from envcheck.matrix.built_in import EVIDENCE, BuiltInRow
+from envcheck.matrix.built_in import EVIDENCE, BuiltInRow, DeferredCitations, DeferredTable
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
-from envcheck.matrix.deferred import DeferredCitations, DeferredTable
 from envcheck.matrix.package_index import index_rows
 from envcheck.model import (
     Architecture,

@@ -15,9 +15,7 @@ MODULES = 15
 LOADERS = {  # hand over rows of data/: nothing is decided there
     "envcheck.host.data_files",
     "envcheck.matrix.built_in",
-    "envcheck.matrix.deferred",
     "envcheck.matrix.documented_gpus",
-    "envcheck.matrix.folding",
     "envcheck.matrix.load",
 }
 

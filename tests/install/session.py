@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envcheck.cli.installation import InstallProgress
 from envcheck.install.places import place_of
-from envcheck.install.settlement import NEW, OLD
+from envcheck.install.replacement import NEW, OLD
 from envcheck.install.transaction import Transaction, Watch
 from envcheck.model import INSTALLED, Outcome, Plan, Step, UserError
 from envcheck.plan.verify import find_uv

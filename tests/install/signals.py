@@ -15,7 +15,7 @@ from pathlib import Path
 from envcheck.host.file_changes import copy_tree, lock_file
 from envcheck.install.journal import Journal
 from envcheck.install.places import place_of
-from envcheck.install.settlement import newest
+from envcheck.install.replacement import newest
 from tests.install.wheels import (
     PARTS,
     held_by,

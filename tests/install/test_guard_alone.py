@@ -15,8 +15,7 @@ from envcheck.host.file_changes import lock_file
 from envcheck.install import guard
 from envcheck.install.journal import Journal
 from envcheck.install.places import place_of
-from envcheck.install.replacement import begin, put_in_place
-from envcheck.install.settlement import settle
+from envcheck.install.replacement import begin, put_in_place, settle
 
 pytestmark = pytest.mark.needs("posix")
 IDENTITY = "20260101T000000-1"

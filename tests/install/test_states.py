@@ -14,8 +14,17 @@ from envcheck.cli.installation import InstallProgress
 from envcheck.host.file_changes import lock_file
 from envcheck.install.journal import Journal, new_identity
 from envcheck.install.places import MARKER, Place, place_of
-from envcheck.install.replacement import ChangeError, begin, commit, put_in_place, restore
-from envcheck.install.settlement import NEW, OLD, settle, unsettled
+from envcheck.install.replacement import (
+    NEW,
+    OLD,
+    ChangeError,
+    begin,
+    commit,
+    put_in_place,
+    restore,
+    settle,
+    unsettled,
+)
 from envcheck.install.transaction import UnsettledError, hold, outcome_of
 from envcheck.model import INSTALLED, RESTORED, Outcome, UserError
 from tests.install.session import Told, transaction

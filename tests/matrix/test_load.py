@@ -13,8 +13,7 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix import Matrix, MatrixError, built_in, load_matrix
-from envcheck.matrix.built_in import EVIDENCE, SECTIONS
-from envcheck.matrix.folding import unfold
+from envcheck.matrix.built_in import EVIDENCE, SECTIONS, unfold
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.files import fold, split_document
 from tests.matrix.documents import Document, changed_copy, text

@@ -539,6 +539,19 @@ def test_show_gives_each_extra_of_jax_a_line_as_it_is_planned(
     assert builds == ["jax[cuda13]==0.7.2", "jax[cuda12]==0.7.2"]
 
 
+@pytest.mark.parametrize("name", ["onnxruntime", "onnxruntime-gpu"])
+def test_a_framework_is_named_by_position_too(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_option = rows(capsys, "query", "--python", "3.12", "--framework", "onnxruntime")
+    assert rows(capsys, "query", name, "--python", "3.12") == by_option
+
+
+def test_two_frameworks_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix", "query", "torch", "--framework", "jax"]) == 3
+    assert "torch and --framework jax exclude each other" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["matrix", "query"], ["plan", "tensorflow", "--no-verify"]])
 def test_query_asks_which_gpu_is_meant_as_a_plan_does(command: list[str]) -> None:
     meant = "stands for compute capability 3.0 (Kepler) or 5.0 (Maxwell): give one of them."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.elf import CORRUPT, ElfImage
-from envcheck.matrix.refresh.fat_binaries import BinaryError, parse_fatbins
+from envcheck.matrix.refresh.gpu_code import BinaryError, parse_fatbins
 from envcheck.model import numbers
 
 SHARED = rb"(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)"

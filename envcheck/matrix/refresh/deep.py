@@ -21,7 +21,7 @@ from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.companions import binary_names, published_framework
 from envcheck.matrix.refresh.binaries import read_binary
 from envcheck.matrix.refresh.binary_cells import Binaries
-from envcheck.matrix.refresh.fat_binaries import BinaryError
+from envcheck.matrix.refresh.gpu_code import BinaryError
 from envcheck.matrix.refresh.index import ArtifactError, Connection, OddWheelError, Wheel
 from envcheck.matrix.refresh.wheel_contents import (
     LOCAL_HEADER,

@@ -15,7 +15,7 @@ from envcheck.matrix.refresh.binaries import (
     find_newest_versions,
     read_binary,
 )
-from envcheck.matrix.refresh.fat_binaries import BinaryError, parse_fatbins
+from envcheck.matrix.refresh.gpu_code import BinaryError, parse_fatbins
 from tests.matrix.deep.portable import portable
 
 BUILT = Path(__file__).with_name("built")
