@@ -181,13 +181,11 @@ def _companion_versions(candidate: Candidate) -> list[Version]:
 
     What nothing tells of, or is to be compiled, is the oldest.
     """
-    versions = []
-    for item in candidate.chosen:
-        if item.row:
-            versions.append(Version(item.row.version))
-        else:
-            versions.append(Version("1" if is_built_file(item) else "0"))
-    return versions
+    unknown = ("0", "1")  # to be compiled or untold, a built file
+    return [
+        Version(item.row.version if item.row else unknown[is_built_file(item)])
+        for item in candidate.chosen
+    ]
 
 
 def is_built_file(item: ChosenCompanion) -> bool:
@@ -222,16 +220,12 @@ def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool
 
     Its parts need none.
     """
-    if row.distribution in framework(row.framework).distributions:
-        extras = request.extras
-    else:
-        extras = ()
-    is_part = row.distribution == framework(row.framework).library
-    return (
-        not extras
-        or is_part
-        or (has_extras(row, extras) and has_extra_wheels(context.platform, row, extras))
-    )
+    known, extras = framework(row.framework), request.extras
+    if not extras or row.distribution == known.library:
+        return True
+    if row.distribution not in known.distributions:
+        return True
+    return has_extras(row, extras) and has_extra_wheels(context.platform, row, extras)
 
 
 def _label_of(request: Request) -> str:
@@ -440,10 +434,12 @@ def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
 
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
-    candidates = [line for line in lines if major(line) == major(lowest)]
-    if lines and lowest:
-        return next((line for line in candidates if Version(line) >= Version(lowest)), "")
-    return lowest
+    if not (lines and lowest):
+        return lowest
+    for line in lines:
+        if major(line) == major(lowest) and Version(line) >= Version(lowest):
+            return line
+    return ""
 
 
 _APPLE = "macosx_arm64"
@@ -814,11 +810,9 @@ def _has_python(context: Context, row: FrameworkRelease) -> bool:
 
 def _gpu_capabilities(context: Context) -> list[str]:
     """List the compute capabilities of the GPUs that are meant to work, where known."""
-    if context.goal == "gpu":
-        values = [gpu.compute_capability.value for gpu in context.gpus]
-    else:
-        values = []
-    return [text for text in values if text]
+    if context.goal != "gpu":
+        return []
+    return [text for gpu in context.gpus if (text := gpu.compute_capability.value)]
 
 
 def documented_above(context: Context, name: str, version: str) -> str:

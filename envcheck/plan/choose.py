@@ -422,19 +422,13 @@ def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]
     }
     groups: list[list[Choice]] = []
     for choice in choices:
-        candidates = (
-            group
-            for group in groups
-            if not any(
-                frozenset((_name_of_choice(choice), _name_of_choice(member))) in conflicts
-                for member in group
-            )
-        )
-        found = next(candidates, None)
-        if found is None:
-            groups.append([choice])
+        name = _name_of_choice(choice)
+        for group in groups:
+            if not any(frozenset((name, _name_of_choice(each))) in conflicts for each in group):
+                group.append(choice)
+                break
         else:
-            found.append(choice)
+            groups.append([choice])
     return groups
 
 

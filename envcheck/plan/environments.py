@@ -40,7 +40,7 @@ from envcheck.plan.candidates import (
     source_only,
 )
 from envcheck.plan.choose import CandidateJudgement, Choice
-from envcheck.plan.data import CondaRecipe, conda_builds_data, plan_data
+from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
 from envcheck.rules.builds import is_free_threaded
@@ -65,12 +65,13 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 
     Return () where one has none, or takes its CUDA from elsewhere.
     """
-    builds = [
-        conda_build(context, choice.request.specifier, choice.best)
-        for choice in group
-        if choice.best
-    ]
-    return tuple(item for item in builds if item) if all(builds) else ()
+    builds = []
+    for choice in group:
+        build = choice.best and conda_build(context, choice.request.specifier, choice.best)
+        if build is None:
+            return ()
+        builds.append(build)
+    return tuple(builds)
 
 
 def conda_build(
@@ -108,45 +109,18 @@ def conda_build(
     )
 
 
-def describe_conda_release(
-    context: Context, choice: Choice, release: PlannedRelease
-) -> PlannedRelease:
-    """Describe a planned release as conda brings it.
-
-    Under the framework's own name, any release of a line.
-    """
-    build = None
-    if choice.best:
-        build = conda_build(context, choice.request.specifier, choice.best)
-    if build is None:
-        return release
-    return replace(
-        release,
-        distribution=build.framework,
-        version=build.version,
-        requirement=build.requirement,
-        index="",
-        constraints=build.constraints,
-    )
-
-
 def _built_versions(context: Context, judgement: CandidateJudgement, line: str) -> list[str]:
     """List the versions of a line that were built for this Python, platform, goal and driver."""
-    rows = conda_builds_data().rows
-    recipes = [entry for entry in rows if entry.framework == judgement.candidate.row.framework]
-    return [
-        version
-        for entry in recipes
-        if _matches_recipe(context, entry, is_gpu=judgement.candidate.is_gpu)
-        for version in entry.versions
-        if f"{version}.".startswith(f"{line}.")
-    ]
-
-
-def _matches_recipe(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bool:
-    is_match = context.platform in entry.platforms and python_minor(context) in entry.pythons
-    runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
-    return is_match and (runs if is_gpu else not entry.cuda)
+    candidate = judgement.candidate
+    found: list[str] = []
+    for entry in conda_builds_data().rows:
+        is_match = context.platform in entry.platforms and python_minor(context) in entry.pythons
+        runs = not entry.cuda
+        if candidate.is_gpu:
+            runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
+        if entry.framework == candidate.row.framework and is_match and runs:
+            found += [text for text in entry.versions if f"{text}.".startswith(f"{line}.")]
+    return found
 
 
 _VENV_SITE = "lib/python{python}/site-packages"
@@ -182,9 +156,20 @@ def planned_release(context: Context, choice: Choice, environment: Environment) 
         ),
         citations=tuple(row.citations),
     )
-    if environment.sets or not environment.packages:
+    build = None
+    if environment.packages and not environment.sets:
+        build = conda_build(context, choice.request.specifier, judgement)
+    if build is None:
         return release
-    return describe_conda_release(context, choice, release)
+    # as conda brings it: under the framework's own name, any release of a line
+    return replace(
+        release,
+        distribution=build.framework,
+        version=build.version,
+        requirement=build.requirement,
+        index="",
+        constraints=build.constraints,
+    )
 
 
 def _unheld_companions(context: Context, candidate: Candidate) -> Iterator[Finding]:
@@ -360,16 +345,9 @@ def _toolkit_pins(judgements: tuple[CandidateJudgement, ...]) -> Iterator[str]:
     """
     rows = [item.candidate.cuda_row for item in judgements if item.candidate.is_gpu]
     for row in rows:
-        if any(name_of(wheel) == "cuda-toolkit" for wheel in row.cuda_wheels) and "." not in (
-            row.cuda or ""
-        ):
-            others = (
-                other.cuda
-                for other in rows
-                if other.cuda and other.cuda.partition(".")[0] == row.cuda
-            )
-            for cuda in others:
-                if "." in cuda:
+        if "cuda-toolkit" in map(name_of, row.cuda_wheels):
+            for cuda in (other.cuda or "" for other in rows):
+                if cuda.startswith(f"{row.cuda}.") and "." not in (row.cuda or "."):
                     yield f"cuda-toolkit=={cuda}.*"
 
 

@@ -106,29 +106,24 @@ def satisfies(context: Context, installed: InstalledFramework, request: Request)
         or request.distribution not in names
     ):
         return False
-    owners = [
-        context.distributions[name] for name in _distributions_of(context, installed.framework)
-    ]
-    lines = [line for owner in owners for line in owner.requires]
-    extra_lines = [
-        line for line in lines if any(_is_of_extra(line, item) for item in request.extras)
-    ]
-    has_extras = all(name_of(line) in context.distributions for line in extra_lines)
+    for name in _distributions_of(context, installed.framework):
+        for line in context.distributions[name].requires:
+            is_asked = any(_is_of_extra(line, item) for item in request.extras)
+            if is_asked and name_of(line) not in context.distributions:
+                return False
     requirement = read_requirement(request.distribution + request.specifier)
-    return (
-        has_extras
-        and requirement.admits(installed.version, prereleases=True)
-        and all(_are_installed(context, request.companions))
+    return requirement.admits(installed.version, prereleases=True) and _are_installed(
+        context, request.companions
     )
 
 
-def _are_installed(context: Context, texts: Iterable[str]) -> Iterator[bool]:
-    """Tell of each thing asked for beside a framework whether it is there."""
+def _are_installed(context: Context, texts: Iterable[str]) -> bool:
+    """Return whether everything that is asked for beside a framework is there."""
     for requirement in map(read_requirement, texts):
-        distribution = context.distributions.get(requirement.name)
-        yield distribution is not None and requirement.admits(
-            distribution.version, prereleases=True
-        )
+        there = context.distributions.get(requirement.name)
+        if there is None or not requirement.admits(there.version, prereleases=True):
+            return False
+    return True
 
 
 def _describe_installed(
@@ -313,11 +308,9 @@ def _wheels_of_another_cuda(
     """Yield nvidia wheels that share their folder with coming ones of another CUDA."""
     for name in _list_wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
-        if cuda:
-            others = [key for key in present if split_cuda_suffix(key)[0] == bare and key != name]
-        else:
-            others = []
-        yield from (*others, *((name,) if others and name in present else ()))
+        same = [key for key in present if cuda and split_cuda_suffix(key)[0] == bare]
+        if same not in ([], [name]):
+            yield from sorted(same, key=lambda key: key == name)  # what comes is the last
 
 
 def _list_wheels(context: Context, release: PlannedRelease) -> list[str]:
@@ -419,7 +412,7 @@ def plan_update(
     unmet_requests = tuple(
         one for one in renamed if one.framework not in {item.framework for item in satisfied}
     )
-    if not unmet_requests and all(_are_installed(context, options.beside)):
+    if not unmet_requests and _are_installed(context, options.beside):
         return EnvironmentUpdate(Plan("", (), ()), satisfied, is_satisfied=True)
     _check_others_work(context, others, requests, options)
     attempts = dict.fromkeys([(unmet_requests, (*others, *satisfied)), (renamed, others)])
@@ -436,16 +429,14 @@ def plan_update(
 
 def _is_newest(context: Context, plan: Plan, options: PlanOptions) -> bool:
     """Return whether an environment holds all that a plan would bring to it."""
-    wanted = [
-        text
-        for item in plan.releases
-        for text in (f"{item.distribution}=={item.version}", *item.companions)
-    ]
+    wanted: list[str] = []
+    for item in plan.releases:
+        wanted += [f"{item.distribution}=={item.version}", *item.companions]
     is_open = options.beside or any(item.open_companions for item in plan.releases)
     mends = (UninstallPackages, ReinstallPackages)
     removes = any(isinstance(step.action, mends) for step in plan.steps)
     is_planned = bool(plan.releases) and not is_open and not removes
-    return is_planned and all(_are_installed(context, wanted))
+    return is_planned and _are_installed(context, wanted)
 
 
 def _keep_installed_name(
@@ -528,10 +519,8 @@ def _clash_message(
     system: str,
 ) -> str:
     new = [choice.request.text for choice in choices]
-    command = shell_line(
-        ("envcheck", "install", *new, *(item.framework for item in keep), "--env", options.folder),
-        system,
-    )
+    texts = (*new, *(item.framework for item in keep))
+    command = shell_line(("envcheck", "install", *texts, "--env", options.folder), system)
     pins = f"{clash.first}, and {clash.second}" if clash else ""
     folder = f"{options.folder}-{choices[0].request.framework}"
     return (

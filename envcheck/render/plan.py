@@ -330,9 +330,7 @@ def _describe_notes(plan: Plan) -> Iterator[Line]:
 def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[ShownStep]:
     for number, step in enumerate(plan.steps, 1):
         action = step.action
-        traces = [*_trace_check(plan, step)] if is_traced else []
-        if is_traced or step.scope == SYSTEM:
-            traces += _trace_undo(plan, step)
+        traces = [*_trace(plan, step, is_checked=is_traced)]
         about = ""
         if step.scope == SYSTEM:
             about = f" [{step.scope}: as an administrator]"
@@ -370,22 +368,20 @@ def _describe_use(plan: Plan, made: Environment) -> ShownStep:
     )
 
 
-def _trace_check(plan: Plan, step: Step) -> Iterator[Line]:
-    """Say how a step is seen to have worked, or why not."""
-    check = step.checked(plan.system)
-    if check.argv and check.argv != step.action.command(plan.system):
-        yield Line(shell_line(check.argv, plan.system), "#    check: ")
-    if check.reason:
-        yield Line(check.reason, "#    not checked: ")
-
-
-def _trace_undo(plan: Plan, step: Step) -> Iterator[Line]:
-    """Say how a step is taken back, or why not."""
-    undo = step.action.undo(plan.system)
-    if undo.argv:
-        yield Line(shell_line(undo.argv, plan.system), "#    undo: ")
-    if undo.reason:
-        yield Line(undo.reason, "#    not undone: ")
+def _trace(plan: Plan, step: Step, *, is_checked: bool) -> Iterator[Line]:
+    """Say how a step is seen to have worked and how it is taken back, or why not."""
+    check, undo = step.checked(plan.system), step.action.undo(plan.system)
+    kinds = []
+    if is_checked:
+        argv = () if check.argv == step.action.command(plan.system) else check.argv
+        kinds.append((argv, check.reason, "check", "not checked"))
+    if is_checked or step.scope == SYSTEM:
+        kinds.append((undo.argv, undo.reason, "undo", "not undone"))
+    for argv, reason, way, lack in kinds:
+        if argv:
+            yield Line(shell_line(argv, plan.system), f"#    {way}: ")
+        if reason:
+            yield Line(reason, f"#    {lack}: ")
 
 
 def paths_hint(made: Environment) -> list[str]:

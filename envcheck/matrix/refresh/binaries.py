@@ -7,13 +7,12 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from envcheck.host.elf import CORRUPT, ElfImage
 from envcheck.matrix.refresh.gpu_code import BinaryError, parse_fatbins
-from envcheck.model import numbers
+from envcheck.model import dataclass, encode, field, numbers
 
 SHARED = rb"(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)"
 DLL = rb"([A-Za-z0-9_+.-]{1,60}\.dll)(?=\0)"
@@ -28,7 +27,7 @@ def find_library_names(data: bytes | mmap.mmap, start: int, end: int, kind: byte
         yield found[1].decode("ascii")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Binary:
     """Facts of an ELF or PE file; empty for what a format cannot state."""
 
@@ -46,16 +45,8 @@ class Binary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form without empty facts, except the libraries needed."""
-        found = {
-            "format": self.format,
-            "machine": self.machine,
-            "needed": list(self.needed),
-            "opens": list(self.opens),
-            "runpath": list(self.runpath),
-            "gpu_code": dict(sorted(self.gpu_code.items(), key=lambda item: (-item[1], item[0]))),
-            "symbols": self.symbols,
-            "compilers": list(self.compilers),
-        }
+        most_first = sorted(self.gpu_code.items(), key=lambda item: (-item[1], item[0]))
+        found = {**encode(self), "gpu_code": dict(most_first)}
         return {name: value for name, value in found.items() if value or name == "needed"}
 
 
