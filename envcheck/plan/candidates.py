@@ -181,11 +181,13 @@ def _companion_versions(candidate: Candidate) -> list[Version]:
 
     What nothing tells of, or is to be compiled, is the oldest.
     """
-    unknown = ("0", "1")  # to be compiled or untold, a built file
-    return [
-        Version(item.row.version if item.row else unknown[is_built_file(item)])
-        for item in candidate.chosen
-    ]
+    versions = []
+    for item in candidate.chosen:
+        if item.row:
+            versions.append(Version(item.row.version))
+        else:
+            versions.append(Version("1" if is_built_file(item) else "0"))
+    return versions
 
 
 def is_built_file(item: ChosenCompanion) -> bool:

@@ -67,7 +67,9 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
     """
     builds = []
     for choice in group:
-        build = choice.best and conda_build(context, choice.request.specifier, choice.best)
+        build = None
+        if choice.best:
+            build = conda_build(context, choice.request.specifier, choice.best)
         if build is None:
             return ()
         builds.append(build)
