@@ -23,6 +23,7 @@ from envcheck.host.prerequisites import find_program
 from envcheck.host.process import run_program
 from envcheck.host.protocol import Variables
 from envcheck.matrix.bounds import check_bounds
+from envcheck.matrix.built_in import SECTIONS
 from envcheck.matrix.load import (
     OWN_FILE,
     MatrixError,
@@ -274,17 +275,8 @@ def _check_loss(document: Document, name: str, in_use: Document) -> None:
 
 def _list_keys(document: Document) -> dict[str, set[str]]:
     """Map each table to the keys of its rows; "torch rows" to "2.6.0 torch linux_x86_64"."""
-    names = (
-        "frameworks",
-        "companions",
-        "removed",
-        "toolkits",
-        "drivers",
-        "cudnn",
-        "tensorrt",
-        "conda",
-    )
-    tables = {table: set(document[table]) for table in (*names, "architectures")}
+    others = ("schema", "checked", "citations", "releases", "problems")
+    tables = {name: set(document[name]) for name in SECTIONS if name not in others}
     tables["problems"] = {row["id"] for row in document["problems"]}
     for name, versions in document["releases"].items():
         rows = ((version, row) for version, rows in versions.items() for row in rows)

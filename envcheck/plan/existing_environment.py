@@ -232,6 +232,7 @@ def _reinstall_steps(
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
+_REPLACED = "Uninstall the packages that this replaces."
 
 
 def removal_steps(
@@ -248,7 +249,7 @@ def removal_steps(
 def uninstall_steps(
     environment: Environment,
     distributions: Iterable[str],
-    purpose: str = "Uninstall the packages that this replaces.",
+    purpose: str = _REPLACED,
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
     names = tuple(name for name in dict.fromkeys(distributions) if re.fullmatch(_NAME, name))
@@ -344,19 +345,13 @@ def removal_steps_of_conda(
     # what conda lists, also where pip has put another release in its place
     distributions = context.python.distributions.value or ()
     conda_names = frozenset(item.name for item in distributions if item.installer == "conda")
-    if environment.sets:
-        pips = [
-            name
-            for item in releases
-            for name in conflicts(context, item)
-            if name not in conda_names
-        ]
-        steps = uninstall_steps(environment, pips)
-    else:
-        pips = [
-            name for item in releases for name in _pip_distributions(context, item, conda_names)
-        ]
-        steps = uninstall_steps(environment, pips, _BY_PIP)
+    pips: list[str] = []
+    for item in releases:
+        if environment.sets:
+            pips += [name for name in conflicts(context, item) if name not in conda_names]
+        else:
+            pips += _pip_distributions(context, item, conda_names)
+    steps = uninstall_steps(environment, pips, _REPLACED if environment.sets else _BY_PIP)
     packages = conda_builds_data().packages
     names = {name for item in releases for name in packages[item.framework] if name in conda_names}
     condas = tuple(sorted(names)) if environment.sets or steps else ()
