@@ -88,10 +88,10 @@ def open_built_in() -> Mapping[str, Any]:
         "schema": lambda: SCHEMA_ID,
         "checked": lambda: read_file(MATRIX)["checked"],
         "citations": lambda: citations,
-        "frameworks": _name_frameworks,
-        "companions": _name_companions,
+        "frameworks": name_frameworks,
+        "companions": name_companions,
         "releases": lambda: LazyTable(
-            lambda: sorted([*_name_frameworks(), *companion_sections()]), read_releases
+            lambda: sorted([*name_frameworks(), *companion_sections()]), read_releases
         ),
     }
     return LazyTable(
@@ -116,7 +116,8 @@ def _copy(table: Any) -> Any:
     return [_copy(item) for item in table] if isinstance(table, list) else table
 
 
-def _name_frameworks() -> dict[str, Any]:
+def name_frameworks() -> dict[str, Any]:
+    """Map each framework that publishes wheels to its distributions, each with its module."""
     known = [each for each in map(identity, framework_names()) if each.wheels.distributions]
     return {
         each.name: _name_distributions({**each.distributions, **each.plugin_modules})
@@ -124,7 +125,8 @@ def _name_frameworks() -> dict[str, Any]:
     }
 
 
-def _name_companions() -> dict[str, Any]:
+def name_companions() -> dict[str, Any]:
+    """Map each section of companions to its distributions, each with its module."""
     sections = companion_sections().items()
     return {
         section: _name_distributions(

@@ -547,9 +547,9 @@ def test_a_framework_is_named_by_position_too(
     assert rows(capsys, "query", name, "--python", "3.12") == by_option
 
 
-def test_two_frameworks_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "query", "torch", "--framework", "jax"]) == 3
-    assert "torch and --framework jax exclude each other" in capsys.readouterr().err
+def test_two_frameworks_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="torch and --framework jax exclude each other"):
+        run(["matrix", "query", "torch", "--framework", "jax"])
 
 
 @pytest.mark.parametrize("command", [["matrix", "query"], ["plan", "tensorflow", "--no-verify"]])

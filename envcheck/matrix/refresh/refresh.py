@@ -12,6 +12,7 @@ from typing import Any
 from packaging.version import Version
 
 from envcheck.frameworks import all_frameworks
+from envcheck.matrix.built_in import name_companions, name_frameworks
 from envcheck.matrix.companions import companion_row, companion_sections, published_framework
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.binary_cells import apply_binaries, lacks_counts, load_known_binaries
@@ -359,9 +360,9 @@ def _describe_loss(row: Mapping[str, Any] | None, group: Group) -> str:
 
 def _introduce(document: Document, name: str) -> None:
     """Name a new framework or companion, with its distributions and their modules."""
-    for section in ("frameworks", "companions"):
-        if name in _built_in()[section]:
-            document[section][name] = _built_in()[section][name]
+    for section, known in (("frameworks", name_frameworks()), ("companions", name_companions())):
+        if name in known:
+            document[section][name] = known[name]
 
 
 def _merge(
