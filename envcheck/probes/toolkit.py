@@ -502,8 +502,8 @@ def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     """Return the host compiler of the real program `nvcc`.
 
     In the order of nvcc, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS
-    after NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since
-    nvcc puts its own folder ahead of PATH (Debian's package relies on it); gcc on PATH.
+    after NVCC_PREPEND_FLAGS; NVCC_CCBIN; a gcc beside nvcc, since nvcc puts its own folder ahead of
+    PATH (Debian's package relies on it); gcc on PATH. No known nvcc.profile names a compiler.
     """
     environment = host.environment()
     for variable in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
@@ -517,11 +517,7 @@ def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     if host.system == "windows":
         return host.find_program("cl")
     folder = get_parent(nvcc)
-    return (
-        _find_profile_compiler(host, folder)
-        or _find_compiler_in(host, folder)
-        or host.find_program("gcc")
-    )
+    return _find_compiler_in(host, folder) or host.find_program("gcc")
 
 
 def parse_ccbin(flags: str) -> Optional[str]:
@@ -544,15 +540,6 @@ def parse_ccbin(flags: str) -> Optional[str]:
     return chosen[-1] if chosen else None
 
 
-def parse_profile_bindir(text: str) -> Optional[str]:
-    """Parse compiler-bindir in an nvcc.profile; # starts a comment.
-
-    TOP              = $(_HERE_)/..
-    compiler-bindir  = /usr/lib/nvidia-cuda-toolkit/bin
-    """
-    return find_group(r"^compiler-bindir\s*\??=\s*(\S+)", text, re.MULTILINE) or None
-
-
 def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
     """Resolve an argument of -ccbin.
 
@@ -572,15 +559,6 @@ def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
     if isinstance(status, Known):
         return Known(chosen, Source("env", variable))
     return status
-
-
-def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
-    profile = join_path(host, folder, "nvcc.profile")
-    bindir = parse_profile_bindir(host.read_text(profile).value or "")
-    if bindir is None:
-        return None
-    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
-    return from_file(join_path(host, bindir, "gcc"), profile, f"compiler-bindir = {bindir}")
 
 
 def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:

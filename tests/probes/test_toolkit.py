@@ -92,7 +92,6 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
         "/usr/bin/nvcc": text("debian_nvcc"),
         f"{debian}/bin/nvcc": "ELF",
         f"{debian}/bin/gcc": text("debian_gcc"),
-        f"{debian}/bin/nvcc.profile": text("debian_nvcc.profile"),
         f"{debian}/libdevice/libdevice.10.bc": "BC",
         "/usr/lib/cuda/version.txt": "CUDA Version 9.1.85\n",
         "/usr/bin/ptxas": "ELF",

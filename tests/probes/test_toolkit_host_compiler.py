@@ -45,14 +45,8 @@ def test_variables_in_the_order_of_nvcc(environment: dict[str, str], path: str) 
     assert chosen(None, **environment).value == path
 
 
-def test_a_gcc_beside_nvcc_precedes_path_and_follows_the_profile() -> None:
-    beside = {"/opt/cuda/bin/gcc": "ELF"}
-    assert chosen(beside).value == "/opt/cuda/bin/gcc"
-    profile = {
-        **beside,
-        "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n",
-    }
-    assert chosen(profile).value == "/opt/cuda/host/gcc"
+def test_a_gcc_beside_nvcc_precedes_path() -> None:
+    assert chosen({"/opt/cuda/bin/gcc": "ELF"}).value == "/opt/cuda/bin/gcc"
 
 
 def test_a_folder_named_gcc_beside_nvcc_is_ignored() -> None:
