@@ -44,8 +44,7 @@ class Project(NamedTuple):
 
 def read_project(host: Host, folder: str, names: Sequence[str]) -> Project:
     """Read what the tools of a folder share."""
-    found = "pyproject.toml" in names
-    return Project(host, folder, names, _read(host, f"{folder}/pyproject.toml") if found else "")
+    return Project(host, folder, names, _read(host, f"{folder}/pyproject.toml"))
 
 
 def list_before_usual(project: Project) -> Iterator[Named]:
