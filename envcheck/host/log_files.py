@@ -203,12 +203,13 @@ class _Packed:
         return self._first.read(few) or os.read(self._descriptor, few)
 
 
-def _unpack_gzip(name: str, packed: _Packed, notes: List[str]) -> Iterator[bytes]:
+# `packed` is a _Packed: GzipFile calls no more than its read
+def _unpack_gzip(name: str, packed: Any, notes: List[str]) -> Iterator[bytes]:
     import gzip  # most logs are not compressed
     import zlib
 
     is_checked = False
-    unpacked: Any = gzip.GzipFile(fileobj=packed)  # type: ignore[arg-type]  # it calls read alone
+    unpacked = gzip.GzipFile(fileobj=packed)
     try:
         text = unpacked.read1(BLOCK)
         while text:

@@ -178,7 +178,7 @@ def test_a_broken_nvidia_smi_does_not_make_gpus_unknown() -> None:
 def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     refusal = {"error": 999, "text": "Unknown Error"}
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
-        unread = {"name": name, "compute_capability": refusal, "pci_id": refusal}
+        unread: dict[str, Any] = {"name": name, "compute_capability": refusal, "pci_id": refusal}
         (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu(**unread))]))
         assert gpu.name.value == name
         assert isinstance(gpu.compute_capability, Unknown)
