@@ -8,8 +8,9 @@ from dataclasses import replace
 import fastjsonschema
 import pytest
 
+from envcheck.actions import InstallSystemPackages
 from envcheck.host.data_files import read_data
-from envcheck.model import Facts, Fix, Remedy
+from envcheck.model import Facts, Fix, FrameworkBuild, LibraryLookup, PythonFacts, Remedy
 from envcheck.model.fixes import (
     BuildWithToolkit,
     ChangeVariable,
@@ -20,7 +21,7 @@ from envcheck.model.fixes import (
     RemoveFromLibraryPath,
 )
 from envcheck.remedies import write_fix
-from envcheck.remedies.situation import Situation
+from envcheck.remedies.situation import Situation, list_activated_folders
 from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
 from envcheck.remedies.toolkit import is_plain_path
 from envcheck.rules import Context, Target
@@ -248,3 +249,41 @@ def test_nothing_installed_names_the_command_that_installs(
     found = write_fix(ChooseFramework(), of(facts))
     assert found is not None
     assert argvs(found.actions) == [("envcheck", "install", "torch", *folder)]
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "command"),
+    [
+        ("container-toolkit", {}, ("nvidia-ctk", "--version")),
+        ("cuda-nvcc", {"cuda": "12-6"}, ("/usr/local/cuda-12.6/bin/nvcc", "--version")),
+        ("cuda-toolkit", {"cuda": "12-6"}, ("/usr/local/cuda-12.6/bin/nvcc", "--version")),
+        ("compiler-release", {"major": "12"}, ("g++-12", "--version")),
+        ("cuda-libraries", {"cuda": "12-6"}, ()),
+    ],
+)
+def test_what_a_package_brings_is_asked_for_its_version(
+    what: str, values: dict[str, str], command: tuple[str, ...]
+) -> None:
+    (step,), others = install_anywhere(on("ubuntu"), what, "", **values)
+    assert isinstance(step, InstallSystemPackages)
+    assert step.provides == command
+    assert others == ()
+
+
+def test_folders_that_the_activation_sets_are_those_of_what_it_finds() -> None:
+    found = "/opt/env/lib/python3.11/site-packages/nvidia/cudnn/lib/libcudnn.so.9"
+    built = FrameworkBuild(
+        "torch",
+        "torch",
+        "2.7.1",
+        libraries=known(
+            (
+                LibraryLookup("libcudnn.so.9", "torch", found=known(found), via="activation"),
+                LibraryLookup("libcublas.so.12", "torch", found=known("/usr/lib/x"), via="runpath"),
+                LibraryLookup("libnccl.so.2", "torch", found=NONE, via="activation"),
+            )
+        ),
+    )
+    facts = Facts(python=PythonFacts(frameworks=known((built,))))
+    folders = list_activated_folders(Context(facts, matrix()))
+    assert folders == ("/opt/env/lib/python3.11/site-packages/nvidia/cudnn/lib",)
