@@ -197,8 +197,8 @@ class _Judge:
     def __call__(self, snapshot: Snapshot) -> Report:
         context = Context(snapshot.facts, self._matrix, self._target)
         report = evaluate(context)
-        if all(item.cure is None for item in report.findings):
-            return report
+        if _find_cause(report) is None or all(item.cure is None for item in report.findings):
+            return report  # no other fix is shown
         key = pickle.dumps((report, *_list_planner_inputs(context)))
         if key not in self._planned:
             self._planned[key] = with_remedies(report, Situation(context))

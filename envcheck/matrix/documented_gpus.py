@@ -32,14 +32,22 @@ class DocumentedGpusTable:
     rows: tuple[DocumentedGpus, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1)
+def _rows_of() -> dict[str, list[DocumentedGpus]]:
+    """Map each distribution to its rows: one that has none is asked about most."""
+    rows: dict[str, list[DocumentedGpus]] = {}
+    for row in load_data("packages/documented_gpus", DocumentedGpusTable).rows:
+        for name in row.distributions:
+            rows.setdefault(name, []).append(row)
+    return rows
+
+
 def documented_gpus(distribution: str, version: str, platform: str) -> DocumentedGpus | None:
     """Return what is documented for a release; None where nothing is known to be.
 
     That of its platform comes first.
     """
-    rows = load_data("packages/documented_gpus", DocumentedGpusTable).rows
-    about = (
-        row for row in rows if distribution in row.distributions and row.platform in ("", platform)
-    )
-    return next((row for row in about if matches(version, row.versions)), None)
+    for row in _rows_of().get(distribution, ()):
+        if row.platform in ("", platform) and matches(version, row.versions):
+            return row
+    return None

@@ -176,19 +176,14 @@ class Matrix:
         Without `distribution`, of the first distribution that has it here.
         """
         versions = self._releases_of(framework)
-        exact = next(
-            (spelling for spelling in _list_spellings(version) if spelling in versions), None
-        )
-        names = (distribution,) if distribution else self.distributions(framework)
-        rows = (
-            cells
-            for name in names
-            for cells in versions.get(exact or "", ())
-            if cells["distribution"] == name and cells["platform"] in (platform, "any")
-        )
-        row = next(rows, None)
-        if row:
-            return self._row(FrameworkRelease, row, framework=framework, version=exact)
+        exact = next(filter(versions.__contains__, _list_spellings(version)), None)
+        if exact is None:
+            return None
+        rows = [cells for cells in versions[exact] if cells["platform"] in (platform, "any")]
+        for name in (distribution,) if distribution else self.distributions(framework):
+            for cells in rows:
+                if cells["distribution"] == name:
+                    return self._row(FrameworkRelease, cells, framework=framework, version=exact)
         return None
 
     @_kept
@@ -295,9 +290,8 @@ class Matrix:
 
         Keras for tf-keras; "" for any other, and for one that is judged like a framework.
         """
-        if self.framework_of(distribution):
-            return ""
-        return self._companion_names.get(distribution, "")
+        name = self._companion_names.get(distribution, "")
+        return "" if name and self.framework_of(distribution) else name
 
     @cached_property
     def _companion_names(self) -> dict[str, str]:

@@ -114,7 +114,7 @@ def interpreter_faults(context: Context) -> Iterator[Finding]:
                 verdict=UNDETERMINED,
                 severity=NOTE,
             )
-    for name, needed in _list_imported(context).items():
+    for name, needed in _list_imported(context).items() if faults else ():
         lost = find_lost_modules(context, needed)
         if lost:
             yield describe_lost_modules(context, name, lost)

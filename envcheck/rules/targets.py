@@ -496,9 +496,10 @@ def package_builds(context: Context) -> tuple[Build, ...]:
     builds = []
     for item in context.distributions.values():
         section = context.matrix.companion_of(item.name)
-        row = context.matrix.release(section, item.version, context.platform, item.name)
-        if row is not None and item.installer != "conda" and _has_cuda(row):
-            builds.append(replace(build_of(row), installed=True))
+        if section and item.installer != "conda":
+            row = context.matrix.release(section, item.version, context.platform, item.name)
+            if row is not None and _has_cuda(row):
+                builds.append(replace(build_of(row), installed=True))
     wanted = (item.package for item in wanted_releases(context))
     return (*builds, *(build_of(row) for row in wanted if row is not None and _has_cuda(row)))
 

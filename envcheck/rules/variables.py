@@ -41,10 +41,9 @@ def _set_effects(context: Context) -> tuple[tuple[VariableEffect, str, str, Dist
     """List the rows of the table that hold here: with the variable, its value and what reads it."""
     found = []
     for row in load_known_variables().effects:
-        reader = _find_reader(context, row)
-        for name in row.names if reader else ():
-            value = context.environment.get(name, HIDDEN)
-            if value != HIDDEN and reader and _has_effect(row, value):
+        for name in filter(context.environment.__contains__, row.names):
+            value, reader = context.environment[name], _find_reader(context, row)
+            if reader and value != HIDDEN and _has_effect(row, value):
                 found.append((row, name, value, reader))
     return tuple(found)
 
