@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from typing import Any, Literal, TypeAlias
 
 import click
@@ -31,8 +32,6 @@ _MATRIX_LIMIT = 3_000
 _DOCUMENT_LIMIT = 1_000_000  # characters of a JSON document; there is no part of a longer one
 _SECONDS = 60.0  # for one answer
 _AT_ONCE = 4  # answers
-Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
-Texts: TypeAlias = str | Sequence[str]
 _INSTRUCTIONS = """\
 envcheck finds out whether GPU deep learning (TensorFlow, PyTorch, JAX, ONNX Runtime, CuPy) works
 here, with packages on top of it such as vllm, flash-attn or xformers. If not, it says what is
@@ -78,8 +77,8 @@ def _make_server() -> Any:
     hints = ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    for answer in (doctor, explain, plan, matrix, check, diff, rule):
-        server.add_tool(_answer_within_limits(answer), annotations=hints)
+    for tool, (_, words) in TOOLS.items():
+        server.add_tool(_answer_within_limits(tool), tool, description=words, annotations=hints)
     return server
 
 
@@ -95,7 +94,7 @@ def _name_arguments(error: str) -> str:
     return "; ".join(f"{name}: {words}" for name, words in reversed(wrong.items())) + "."
 
 
-def _answer_within_limits(answer: Callable[..., dict[str, str]]) -> Callable[..., Any]:
+def _answer_within_limits(tool: str) -> Callable[..., Any]:
     """Let a tool answer within limits, and refuse in one sentence."""
     import anyio
     from mcp.server.mcpserver.exceptions import ToolError
@@ -103,14 +102,13 @@ def _answer_within_limits(answer: Callable[..., dict[str, str]]) -> Callable[...
 
     limiter: list[anyio.CapacityLimiter] = []  # made in the event loop
 
-    @functools.wraps(answer)
     async def call(**arguments: Any) -> CallToolResult:
         limiter[:] = limiter or [anyio.CapacityLimiter(_AT_ONCE)]
         try:
             _check_sizes(arguments)
             api.ASKED_BY.set(api.AGENT)  # in this call's context alone
             with anyio.fail_after(_SECONDS):
-                work = functools.partial(answer, **arguments)
+                work = functools.partial(answer, tool, **arguments)
                 found = await anyio.to_thread.run_sync(
                     work, abandon_on_cancel=True, limiter=limiter[0]
                 )
@@ -119,13 +117,19 @@ def _answer_within_limits(answer: Callable[..., dict[str, str]]) -> Callable[...
         except UserError as error:
             sentence = str(error)
         except TimeoutError:
-            sentence = f"{answer.__name__} did not answer within {_SECONDS:g} s."
+            sentence = f"{tool} did not answer within {_SECONDS:g} s."
         except Exception as error:  # noqa: BLE001 - the last guard
             sentence = (
                 f"internal error: {type(error).__name__}: {error}. This is a bug in envcheck."
             )
         raise ToolError(sentence)
 
+    parameters = []
+    for name in TOOLS[tool][0].split():
+        kind, default = _ARGUMENTS.get(f"{tool}.{name}") or _ARGUMENTS.get(name, (str, ""))
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    signature = Signature(parameters, return_annotation=dict[str, str])
+    vars(call).update(__signature__=signature)
     return call
 
 
@@ -147,41 +151,18 @@ def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _answer(
-    result: api.Result,
-    *,
-    as_json: bool = False,
-    full: bool = False,
-    limit: int = _REPORT_LIMIT,
-    narrower: str = "; full=true shows them",
-) -> dict[str, str]:
-    """Return the verdict with the report, as text or as the JSON document of the command.
-
-    A text is cut to `limit` characters; `narrower` says what to ask for in place of the rest.
-    """
-    if as_json:
-        document = {name: value for name, value in result.to_dict().items() if name != "snapshot"}
-        text = _replace_surrogates(json.dumps(document, ensure_ascii=False))
-        if len(text) > _DOCUMENT_LIMIT:
-            raise UserError(
-                f"the document has {len(text):,} characters, too many: ask for the text."
-            )
-        return {"verdict": result.verdict, "text": text}
-    text = _replace_surrogates(str(result))
-    limit = _FULL_LIMIT if full else limit
-    if len(text) > limit:
-        whole, _, _ = text[:limit].rpartition("\n")
-        text = f"{whole}\n({text.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
-    return {"verdict": result.verdict, "text": text}
+def _shorten(text: str, limit: int, narrower: str) -> str:
+    """Cut a text at the end of a line; `narrower` says what to ask for in place of the rest."""
+    if len(text) <= limit:
+        return text
+    whole, _, _ = text[:limit].rpartition("\n")
+    return f"{whole}\n({text.count(chr(10)) - whole.count(chr(10))} more lines{narrower})\n"
 
 
-def _resolve_below(option: str, path: str, pattern: str = "") -> str:
-    """Return a path in or below the current folder.
-
-    Raises UserError for any other, or with another name.
-    """
+def _check_path(option: str, path: str, pattern: str = "") -> None:
+    """Raise UserError for a path that is not below the current folder, or of another name."""
     if not path:
-        return ""
+        return
     try:
         real, folder = os.path.realpath(path), os.path.realpath(".")
     except FileNotFoundError:
@@ -192,196 +173,131 @@ def _resolve_below(option: str, path: str, pattern: str = "") -> str:
         raise UserError(f"{option} {path[:80]!r} is not below the folder in which envcheck runs.")
     if pattern and not re.fullmatch(pattern, os.path.basename(real), re.IGNORECASE):  # noqa: PTH119 - pathlib is slow
         raise UserError(f"{option} {path[:80]!r}: a file of that name is not read.")
-    return path
 
 
 _SNAPSHOT = r".+\.json"
-_CONFIG = r".+\.toml"
 _BUILD_FILE = r"(.*(docker|container)file.*|.+\.(ya?ml|txt|in|lock)|py(project|lock.*)\.toml)"
+# What the file of an argument is called.
+_FILES = {
+    "snapshot": _SNAPSHOT,
+    "a": _SNAPSHOT,
+    "b": _SNAPSHOT,
+    "config": r".+\.toml",
+    "file": _BUILD_FILE,
+}
 
 
-def _resolve_environment(env: str) -> str:
-    """Return the name of an environment, or its folder below the current one."""
-    if re.fullmatch(r"[\w.-]*\w[\w.-]*", env) and not os.path.lexists(env):
-        return env
-    return _resolve_below("env", env)
+Expectation: TypeAlias = Literal["auto", "gpu", "cpu"]
+Texts: TypeAlias = str | Sequence[str]
+# Of an argument its kind, and what stands where an agent leaves it out; any other is a text.
+_ARGUMENTS: dict[str, tuple[Any, Any]] = {
+    **dict.fromkeys(("text", "a", "b", "finding"), (str, Parameter.empty)),
+    **dict.fromkeys(("requirements", "with_requirements", "gpu"), (Texts, ())),
+    **dict.fromkeys(("here", "as_json", "full"), (bool, False)),
+    "expect": (Expectation, "auto"),
+    "installer": (Literal["", "pip", "uv", "conda"], ""),
+    "plan.requirements": (Texts, Parameter.empty),
+    "matrix.gpu": (str, ""),
+}
+# Each is the function of the API with this name: its arguments, and what an agent knows of it.
+TOOLS: dict[str, tuple[str, str]] = {
+    "doctor": (
+        "env expect requirements snapshot as_json full",
+        """Check whether GPU deep learning works on this machine.
+
+The verdict, what is wrong, why, and what to type.
+
+env: the name of a conda environment, or a folder below the current one; without it, the active
+environment or the project's .venv. It is read from its files, and nothing of it is run. expect:
+what must work, auto, gpu or cpu. requirements: releases to judge too, installed or not, such as
+torch>=2.4. snapshot: a saved machine, a .json file below the current folder. as_json: the JSON
+document in place of the text. full: the whole text, where it was cut.""",
+    ),
+    "explain": (
+        "text expect here snapshot as_json full",
+        """Find the root cause in the output of a failed run.
+
+The line that matters, why, and what to type.
+
+text: the log or the error message; its last 1,000,000 characters suffice. here: the log was
+written on this machine, whose facts are added. snapshot: the saved machine that wrote it, a
+.json file below the current folder.""",
+    ),
+    "plan": (
+        (
+            "requirements with_requirements python driver gpu glibc platform expect installer"
+            " snapshot as_json full"
+        ),
+        """Plan the exact commands that install frameworks on this machine, or on a described one.
+
+Installs nothing.
+
+requirements: such as tensorflow>=2.15, or packages on top of one, such as vllm.
+with_requirements: chosen together with them, such as torch==2.8.*. python: 3.11. driver:
+535.104.05. gpu: product names or compute capabilities, or none. platform: linux_x86_64.
+installer: pip, uv or conda. snapshot: a saved machine.""",
+    ),
+    "matrix": (
+        "requirement python driver gpu platform framework as_json",
+        """Query the matrix of releases that work together.
+
+The newest release of each framework that works, or rows.
+
+Any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch. Or
+requirement: a release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550,
+architecture==8.9, cudnn==9.10, tensorrt, conda. as_json: the whole JSON document, with every
+row and its sources.""",
+    ),
+    "check": (
+        "config file driver gpu env snapshot as_json full",
+        """Check whether this machine, or what a file will build, meets [tool.envcheck].
+
+config: the .toml file below the current folder with the table; pyproject.toml without it. file:
+a Dockerfile, compose file, environment.yml, requirements file, pyproject.toml or lock file to
+judge before it is built. driver, gpu: of the machines that run it, such as 570 and L4.""",
+    ),
+    "diff": (
+        "a b requirements expect as_json full",
+        """Report what differs between two machines saved by `envcheck snapshot`.
+
+The most likely cause stands first.
+
+a, b: .json files below the current folder, such as that of a machine that works and of one that
+does not.""",
+    ),
+    "rule": (
+        "finding",
+        """Explain a finding in general: what states it, how it is decided, what to do about it.
+
+finding: the id of one, such as numpy-abi.""",
+    ),
+}
 
 
-def doctor(
-    *,
-    env: str = "",
-    expect: Expectation = "auto",
-    requirements: Texts = (),
-    snapshot: str = "",
-    as_json: bool = False,
-    full: bool = False,
-) -> dict[str, str]:
-    """Check whether GPU deep learning works on this machine.
-
-    The verdict, what is wrong, why, and what to type.
-
-    env: the name of a conda environment, or a folder below the current one; without it, the active
-    environment or the project's .venv. It is read from its files, and nothing of it is run. expect:
-    what must work, auto, gpu or cpu. requirements: releases to judge too, installed or not, such as
-    torch>=2.4. snapshot: a saved machine, a .json file below the current folder. as_json: the JSON
-    document in place of the text. full: the whole text, where it was cut.
-    """
-    found = api.doctor(
-        env=_resolve_environment(env),
-        expect=expect,
-        requirements=requirements,
-        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
-    )
-    return _answer(found, as_json=as_json, full=full)
+def _is_name(env: str) -> bool:
+    """Whether it is the name of an environment, and no folder here."""
+    return bool(re.fullmatch(r"[\w.-]*\w[\w.-]*", env)) and not os.path.lexists(env)
 
 
-def explain(
-    text: str,
-    *,
-    expect: Expectation = "auto",
-    here: bool = False,
-    snapshot: str = "",
-    as_json: bool = False,
-    full: bool = False,
-) -> dict[str, str]:
-    """Find the root cause in the output of a failed run.
-
-    The line that matters, why, and what to type.
-
-    text: the log or the error message; its last 1,000,000 characters suffice. here: the log was
-    written on this machine, whose facts are added. snapshot: the saved machine that wrote it, a
-    .json file below the current folder.
-    """
-    machine = _resolve_below("snapshot", snapshot, _SNAPSHOT) or None
-    found = api.explain(text, expect=expect, here=here, snapshot=machine)
-    return _answer(found, as_json=as_json, full=full)
-
-
-def plan(
-    requirements: Texts,
-    *,
-    with_requirements: Texts = (),
-    python: str = "",
-    driver: str = "",
-    gpu: Texts = (),
-    glibc: str = "",
-    platform: str = "",
-    expect: Expectation = "auto",
-    installer: Literal["", "pip", "uv", "conda"] = "",
-    snapshot: str = "",
-    as_json: bool = False,
-    full: bool = False,
-) -> dict[str, str]:
-    """Plan the exact commands that install frameworks on this machine, or on one that is described.
-
-    Installs nothing.
-
-    requirements: such as tensorflow>=2.15, or packages on top of one, such as vllm.
-    with_requirements: chosen together with them, such as torch==2.8.*. python: 3.11. driver:
-    535.104.05. gpu: product names or compute capabilities, or none. platform: linux_x86_64.
-    installer: pip, uv or conda. snapshot: a saved machine.
-    """
-    found = api.plan(
-        requirements,
-        with_requirements=with_requirements,
-        python=python,
-        driver=driver,
-        gpu=gpu,
-        glibc=glibc,
-        platform=platform,
-        expect=expect,
-        installer=installer,
-        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
-    )
-    return _answer(found, as_json=as_json, full=full)
-
-
-def matrix(
-    *,
-    requirement: str = "",
-    python: str = "",
-    driver: str = "",
-    gpu: str = "",
-    platform: str = "",
-    framework: str = "",
-    as_json: bool = False,
-) -> dict[str, str]:
-    """Query the matrix of releases that work together.
-
-    The newest release of each framework that works, or rows.
-
-    Any of: python 3.11, driver 535.104, gpu "RTX 4090", platform linux_x86_64, framework torch. Or
-    requirement: a release such as tensorflow==2.15.*, or a table: cuda==12.4, driver==550,
-    architecture==8.9, cudnn==9.10, tensorrt, conda. as_json: the whole JSON document, with every
-    row and its sources.
-    """
-    found = api.matrix(
-        requirement, python=python, driver=driver, gpu=gpu, platform=platform, framework=framework
-    )
-    return _answer(
-        found,
-        as_json=as_json,
-        limit=_MATRIX_LIMIT,
-        narrower="; ask for one release, such as torch==2.9.0",
-    )
-
-
-def check(
-    *,
-    config: str = "",
-    file: str = "",
-    driver: str = "",
-    gpu: Texts = (),
-    env: str = "",
-    snapshot: str = "",
-    as_json: bool = False,
-    full: bool = False,
-) -> dict[str, str]:
-    """Check whether this machine, or what a file will build, meets [tool.envcheck].
-
-    config: the .toml file below the current folder with the table; pyproject.toml without it. file:
-    a Dockerfile, compose file, environment.yml, requirements file, pyproject.toml or lock file to
-    judge before it is built. driver, gpu: of the machines that run it, such as 570 and L4.
-    """
-    found = api.check(
-        _resolve_below("config", config, _CONFIG),
-        file=_resolve_below("file", file, _BUILD_FILE),
-        driver=driver,
-        gpu=gpu,
-        env=_resolve_environment(env),
-        snapshot=_resolve_below("snapshot", snapshot, _SNAPSHOT) or None,
-    )
-    return _answer(found, as_json=as_json, full=full)
-
-
-def diff(
-    a: str,
-    b: str,
-    *,
-    requirements: Texts = (),
-    expect: Expectation = "auto",
-    as_json: bool = False,
-    full: bool = False,
-) -> dict[str, str]:
-    """Report what differs between two machines saved by `envcheck snapshot`.
-
-    The most likely cause stands first.
-
-    a, b: .json files below the current folder, such as that of a machine that works and of one that
-    does not.
-    """
-    found = api.diff(
-        _resolve_below("a", a, _SNAPSHOT),
-        _resolve_below("b", b, _SNAPSHOT),
-        requirements=requirements,
-        expect=expect,
-    )
-    return _answer(found, as_json=as_json, full=full)
-
-
-def rule(finding: str) -> dict[str, str]:
-    """Explain a finding in general: messages that state it, how it is decided, what to do about it.
-
-    finding: the id of one, such as numpy-abi.
-    """
-    return _answer(api.rule(finding))
+def answer(tool: str, *, as_json: bool = False, full: bool = False, **given: Any) -> dict[str, str]:
+    """Ask the API, and return the verdict with the report: a text, or the command's document."""
+    for name, value in given.items():
+        if name in _FILES or (name == "env" and not _is_name(value)):
+            _check_path(name, value, _FILES.get(name, ""))
+    asked = [given.pop("requirements")] if tool == "plan" else []
+    found: api.Result = getattr(api, tool)(*asked, **given)
+    if as_json:
+        document = {name: value for name, value in found.to_dict().items() if name != "snapshot"}
+        text = _replace_surrogates(json.dumps(document, ensure_ascii=False))
+        if len(text) > _DOCUMENT_LIMIT:
+            raise UserError(
+                f"the document has {len(text):,} characters, too many: ask for the text."
+            )
+        return {"verdict": found.verdict, "text": text}
+    limit, narrower = _REPORT_LIMIT, "; full=true shows them"
+    if full:
+        limit = _FULL_LIMIT
+    elif tool == "matrix":
+        limit, narrower = _MATRIX_LIMIT, "; ask for one release, such as torch==2.9.0"
+    text = _shorten(_replace_surrogates(str(found)), limit, narrower)
+    return {"verdict": found.verdict, "text": text}

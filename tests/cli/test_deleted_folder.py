@@ -97,10 +97,12 @@ def test_an_agent_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     (tmp_path / "folder").rmdir()
-    assert mcp.matrix(requirement="cuda==12.4")["verdict"] == "compatible"
+    assert mcp.answer("matrix", requirement="cuda==12.4")["verdict"] == "compatible"
     assert (
-        mcp.plan(["torch"], python="3.11", platform="linux_x86_64", expect="cpu")["verdict"]
+        mcp.answer(
+            "plan", requirements=["torch"], python="3.11", platform="linux_x86_64", expect="cpu"
+        )["verdict"]
         == "compatible"
     )
     with pytest.raises(UserError, match=GONE):
-        mcp.check(file="Dockerfile")
+        mcp.answer("check", file="Dockerfile")

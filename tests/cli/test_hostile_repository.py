@@ -247,7 +247,7 @@ def test_an_agent_runs_nothing_of_a_repository(
         monkeypatch.delenv(name, raising=False)
     before = api.ASKED_BY.set(api.AGENT)
     try:
-        answer = mcp.doctor(env=env)
+        answer = mcp.answer("doctor", env=env)
     finally:
         api.ASKED_BY.reset(before)
     assert repository.ran() == ""

@@ -188,7 +188,7 @@ def test_an_agent_gets_answers_and_sentences(folder: Path) -> None:
     ],
 )
 def test_an_answer_of_the_matrix_takes_at_most_800_tokens(question: dict[str, str]) -> None:
-    report = mcp.matrix(**question)["text"]  # type: ignore[arg-type]  # as_json keeps its default
+    report = mcp.answer("matrix", **question)["text"]  # type: ignore[arg-type]  # as_json keeps its default
     assert report.endswith("\n")
     assert 100 < len(report) <= 800 * CHARACTERS_OF_A_TOKEN
 

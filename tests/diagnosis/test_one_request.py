@@ -172,7 +172,7 @@ def ask_agent(machine: Snapshot, text: str, folder: Path) -> str:
     file = folder / "machine.json"
     file.write_text(json.dumps({"schema": "envcheck/snapshot/1", **encode(machine)}))
     try:
-        answer = mcp.doctor(requirements=[text], snapshot="machine.json", as_json=True)
+        answer = mcp.answer("doctor", requirements=[text], snapshot="machine.json", as_json=True)
     except UserError:
         return REFUSED
     return str(answer["verdict"])
