@@ -2,8 +2,9 @@
 
     python -m bench.places [--folder FOLDER] [--only PATTERN]
 
-Places: an environment of venv with pip, one of uv without pip, each as root and as an ordinary user. In each the same
-faults are made, the doctor is asked as a person asks it, and every command of its fixes is typed in a shell, one after
+Places: an environment of venv with pip, one of uv without pip, and a prefix as conda makes it (a whole Python with
+conda's records and pip; what is installed comes by pip, as no client is needed for it), each as root and as an ordinary
+user. In each the same faults are made, the doctor is asked as a person asks it, and every command of its fixes is typed in a shell, one after
 the other; then the real import is tried. A command counts as run when it exits as it is meant to, 0; one that needs
 rights (sudo) or a person (an editor) is listed and not typed. The packages come from the index that pip is configured
 for. Prints a table; exits 1 where a command could not be typed or the import still fails.
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOBODY = 65534
 PACKAGES = ("onnxruntime", "jax")
 _SECONDS = 300
+TOOLS = ("pip", "uv", "conda")
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") or "uv"
 
 
@@ -34,7 +38,7 @@ class Place:
     """An environment of one tool, owned by one user."""
 
     name: str
-    is_uv: bool
+    tool: str  # of TOOLS
     user: int  # 0: root
     folder: Path = Path()
 
@@ -128,11 +132,39 @@ def _make(place: Place, folder: Path) -> None:
     os.chown(home, place.user, place.user)
     place.folder = home / ".venv"
     base = shutil.which("python3", path="/usr/bin") or sys.executable  # that every user may start
-    if place.is_uv:
+    if place.tool == "uv":
         _run(place, [UV, "venv", "-q", "--python", base, str(place.folder)], check=True)
+    elif place.tool == "conda":
+        _make_prefix(place)
     else:
         _run(place, [base, "-m", "venv", str(place.folder)], check=True)
     _run(place, [UV, "pip", "install", "-q", "--python", place.python, *PACKAGES], check=True)
+
+
+def _make_prefix(place: Place) -> None:
+    """Make what conda makes: a Python of its own, and a record of each package that it installed."""
+    left_out = shutil.ignore_patterns("test", "tests", "idlelib", "__pycache__", "config-3*", "*.a")
+    shutil.copytree(sys.base_prefix, place.folder, symlinks=True, ignore=left_out)
+    site, records = _site(place), place.folder / "conda-meta"
+    for path in site.iterdir():  # but pip, what the Python of this program has besides
+        if not path.name.startswith("pip"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    pip = next(site.glob("pip-*.dist-info"))
+    (pip / "INSTALLER").write_text("conda\n", encoding="utf-8")
+    records.mkdir()
+    (records / "history").write_text("==> 2026-11-28 06:00:00 <==\n", encoding="utf-8")
+    versions = {
+        "python": platform.python_version(),
+        "pip": pip.name.split("-")[1].removesuffix(".dist"),
+    }
+    for name, version in versions.items():
+        files = [str(path.relative_to(place.folder)) for path in site.glob("pip*/**/*")]
+        record = {"name": name, "version": version, "build": "0", "channel": "conda-forge"}
+        record |= {"subdir": "linux-64", "files": files if name == "pip" else ["bin/python"]}
+        text = json.dumps({**record, "build_number": 0, "depends": []})
+        (records / f"{name}-{version}-0.json").write_text(text, encoding="utf-8")
+    for path in (place.folder, *place.folder.rglob("*")):
+        os.chown(path, place.user, place.user, follow_symlinks=False)
 
 
 def _install_program(folder: Path) -> str:
@@ -191,12 +223,12 @@ def main() -> int:
         program = _install_program(folder)
         print("| place | fault | typed | printed | failed | left to a person | import after |")
         print("|---|---|---|---|---|---|---|")
-        for tool in ("pip", "uv"):
+        for tool in TOOLS:
             for user, number in users.items():
                 for index, (fault, make) in enumerate(FAULTS.items()):
                     if not fnmatch.fnmatch(f"{tool}-{user}/{fault}", asked.only):
                         continue
-                    place = Place(f"{tool}-{user}-{index}", tool == "uv", number)
+                    place = Place(f"{tool}-{user}-{index}", tool, number)
                     _make(place, folder)
                     for way, options in (("its last line", ()), ("each step", ("-v",))):
                         make(place)
