@@ -46,9 +46,11 @@ _LEFT_BY_PIP = re.compile(r"~(.+)-([^-]+)\.dist-info$")
 Sizes = Mapping[str, int]
 
 
-def collect_file_faults(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[FileFault, ...]]:
+def collect_file_faults(
+    host: Host, answer: Mapping[str, Any], leftovers: Sequence[InstallLeftover]
+) -> Fact[Tuple[FileFault, ...]]:
     """Find the damaged files of a framework, and of what its import loads."""
-    checked = list(_select([*answer["distributions"], *_list_renamed(host, answer)]))
+    checked = list(_select([*answer["distributions"], *_list_renamed(leftovers)]))
     if not checked:
         return Absent((f"distributions {', '.join(distribution_names())}",))
     if any("metadata" not in entry for entry in checked):
@@ -79,9 +81,9 @@ def _find_compiler(host: Host, answer: Mapping[str, Any]) -> Optional[str]:
     return "" if is_alike else None
 
 
-def _list_renamed(host: Host, answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _list_renamed(leftovers: Sequence[InstallLeftover]) -> Iterator[Mapping[str, Any]]:
     """List the distributions that pip renamed, whose RECORD tells which of their files are back."""
-    for item in collect_leftovers(host, answer).value or ():
+    for item in leftovers:
         if item.kind == "compared":
             location, metadata = posixpath.split(item.path)
             yield {

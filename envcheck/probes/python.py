@@ -148,6 +148,7 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
     pip: Tuple[Distribution, ...] = installed.named(("pip",))
     path, glibcxx = find_libstdcxx(host, installed)
     frameworks, link_faults = _read_frameworks(host, installed)
+    leftovers = collect_leftovers(host, answer)
     return {
         "pip_version": Known(pip[0].version, source) if pip else Absent(("distribution pip",)),
         "distributions": Known(installed.distributions, source),
@@ -159,8 +160,8 @@ def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Di
         "libstdcxx_path": path,
         "libstdcxx_glibcxx": glibcxx,
         "kernels": collect_kernels(host, answer["prefix"]),
-        "file_faults": collect_file_faults(host, answer),
-        "install_leftovers": collect_leftovers(host, answer),
+        "file_faults": collect_file_faults(host, answer, leftovers.value or ()),
+        "install_leftovers": leftovers,
         "unknown_words": collect_unknown_words(host, installed.distributions),
         "interpreter_faults": collect_interpreter_faults(host, answer, source),
     }
