@@ -280,7 +280,7 @@ def _find_altered(
     places = {posixpath.join(location, path): path for path in (*smaller, *kinds)}
     if not places or python is None:
         return kinds
-    answer = host.ask("syntax_errors", *places, python=python).value or {}
+    answer = host.ask("syntax_errors", *places, python=python, timeout=10.0).value or {}
     for place in answer.get("paths", ()):
         kinds[places[place]] = "truncated" if places[place] in smaller else "garbled"
     return kinds
