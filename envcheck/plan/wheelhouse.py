@@ -161,7 +161,7 @@ def _run_pip(
         tail.append(line)
         heard(line)
 
-    pip = (sys.executable, "-m", "pip")
+    pip: tuple[str, ...] = (sys.executable, "-m", "pip")
     if not find_spec("pip"):  # beside this program: then the one that uv brings
         pip = (find_uv(environ), "tool", "run", "pip")
     argv = (*pip, *_download_options(made, folder))
