@@ -246,7 +246,8 @@ def _list_failing_frameworks(
     excluded = {item.key for item in judge.machine_findings()}
     keyed_findings = {item.key: item for item in report.findings if item.verdict == INCOMPATIBLE}
     remaining = frozenset(key for key in keyed_findings if key[0] in _REPLACED_FINDINGS) - excluded
-    installed = [item.name for item in judged_frameworks(context)]
+    # a log may state a build without its release: there is nothing to plan from
+    installed = [item.name for item in judged_frameworks(context) if item.main.version]
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
     failing, replaced = [], frozenset[tuple[str, str]]()
     for name in names:

@@ -54,7 +54,7 @@ PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
 _VERSIONS = (
     "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max",
-    "gcc_min", "driver_wanted", "flashinfer", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx",
+    "gcc_min", "driver_wanted", "flashinfer", "glibc_wanted", "hdf5", "nvcc", "ptx",
     "torch_cuda", "version",
 )  # fmt: skip
 # Captures that may be shown, and the shape of each; what is not listed never enters a remedy.
@@ -335,8 +335,7 @@ class ClaimValues:
             for name, owned in row.distributions.items()
             if owned == module
         ]
-        installed = [name for name in owners if name in self.log.packages]
-        name = find_distribution(module) or next(iter((*installed, *owners)), "")
+        name = find_distribution(module) or next(iter(owners), "")
         return name if companion_row(name).frameworks else ""
 
     @property
@@ -515,30 +514,6 @@ class ClaimValues:
         """Name the package of a missing module."""
         return self.find_capture("missing_module").partition(".")[0]
 
-    @cached_property
-    def duplicate_wheels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Name the CUDA wheels to remove and to reinstall, where two CUDA majors meet."""
-        majors: dict[str, dict[str, str]] = {}
-        for name, version in self.log.packages.items():
-            wheel = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
-            if wheel and match_shape(version, r"[\d.]+"):
-                majors.setdefault(wheel[1], {})[wheel[2]] = version
-        duplicates = {name: versions for name, versions in majors.items() if len(versions) > 1}
-        kept = self.torch_label[2:4]
-        if not all(kept in versions for versions in duplicates.values()):
-            kept = max(max(versions) for versions in duplicates.values())
-        removed, pins = [], []
-        for name, versions in duplicates.items():
-            removed += [f"{name}-cu{other}" for other in versions if other != kept]
-            if kept in versions:
-                pins.append(f"{name}-cu{kept}=={versions[kept]}")
-        return tuple(removed), tuple(pins)
-
-    @property
-    def duplicates(self) -> str:
-        """Name those to remove."""
-        return " ".join(self.duplicate_wheels[0])
-
     @property
     def required_cuda(self) -> str:
         """Find the CUDA release that the driver is too old for.
@@ -611,7 +586,7 @@ class ClaimValues:
         options: list[str] = []
         for option, value, shape in (
             ("--python", self.log.python, r"3\.\d{1,2}"),
-            ("--driver", self.log.driver or self._driver_branch, r"\d{3,4}(\.\d+){0,2}"),
+            ("--driver", self.log.driver, r"\d{3,4}(\.\d+){0,2}"),
             ("--glibc", self.log.first_value("glibc"), r"2\.\d{1,2}"),
             *(("--gpu", gpu, r".+") for gpu in self._list_gpus()),
         ):
@@ -633,13 +608,6 @@ class ClaimValues:
             and len(find_capabilities(name)) == 1
         ]
         return (names or list(filter(self.log.matrix.architecture, self.log.capabilities)))[:4]
-
-    @property
-    def _driver_branch(self) -> str:
-        """Tell a driver's branch by the newest CUDA that it offers: 11.4 is branch 470."""
-        cuda = self.context.driver.cuda_driver_version.value
-        rows = self.log.matrix.driver_branches() if cuda else ()
-        return next((row.branch for row in rows if row.cuda == cuda), "")
 
 
 def _find_frameworks(text: str) -> set[str]:

@@ -17,7 +17,7 @@ from envcheck.explain.claim_values import (
     ClaimValues,
     match_shape,
 )
-from envcheck.explain.log import Log, find_framework_of_message, parse_number
+from envcheck.explain.log import Log, find_framework_of_message
 from envcheck.explain.reasons_cuda import find_build_cuda, parse_library
 from envcheck.explain.reasons_python import (
     find_label_not_offered,
@@ -53,7 +53,6 @@ from envcheck.model.fixes import (
     PassGpusToContainer,
     ReleaseFromVirtualMachine,
     RemoveFromLibraryPath,
-    ReplaceCudaWheels,
     ReplaceNouveau,
     RestoreKeras2,
     SignModule,
@@ -298,13 +297,6 @@ def _install_cuda_libraries(values: ClaimValues) -> InstallCudaLibraries | None:
     return InstallCudaLibraries(values.framework) if values.framework else None
 
 
-def _keep_one_cuda_major(values: ClaimValues) -> Fix:
-    removed, kept = values.duplicate_wheels
-    if removed and kept:
-        return ReplaceCudaWheels(removed, kept)
-    return UseFreshEnvironment(values.framework)
-
-
 # code or a file of Keras 2 meets Keras 3
 _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}
 
@@ -386,21 +378,10 @@ def _use_other_compiler(values: ClaimValues) -> UseOtherCompiler:
     matrix = values.log.matrix
     line = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
     row = matrix.toolkit(line) if line else None
-    limit, highest = values.find_capture("gcc_over"), values.find_capture("gcc_max")
-    if limit and not highest:
-        maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
-        highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
+    highest, lowest = values.find_capture("gcc_max"), ""
     if row:
-        highest = highest or row.gcc_max or ""
-    lowest = row.gcc_min if row else None
-    present = values.find_capture("gcc") or _host_version(values)
-    return UseOtherCompiler(line, highest, lowest or "", present)
-
-
-def _host_version(values: ClaimValues) -> str:
-    """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
-    value = match_shape(values.find_own_capture("host_version"), r"\d{5,6}")
-    return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
+        highest, lowest = highest or row.gcc_max or "", row.gcc_min or ""
+    return UseOtherCompiler(line, highest, lowest, values.find_capture("gcc"))
 
 
 def _replace_extension(values: ClaimValues) -> Fix:
@@ -441,7 +422,7 @@ CURES: dict[str, Cure] = {
     "cpu-missing-avx": lambda values: UseOtherProcessor(
         values.framework, is_stated=not _OF_SOME_INSTRUCTION.issuperset(values.signatures)
     ),
-    "cuda-wheel-conflict": _keep_one_cuda_major,
+    "cuda-wheel-conflict": _make(UseFreshEnvironment, "framework"),
     "cudnn-missing": _install_cudnn,
     "cudnn-shadowed": _use_right_copy,
     "cudnn-too-new": _install_cudnn,

@@ -32,6 +32,7 @@ from envcheck.model import (
     Unknown,
     canonical_name,
     from_file,
+    major_minor,
     replace,
 )
 from envcheck.model.quoting import quote
@@ -177,7 +178,12 @@ class _LogFacts:
         on_path = tuple(
             root for root in roots if f"{root}/" in self._log.library_path.replace(":", "/:")
         )
-        return {"installs": _known(installs), "roots_on_library_path": _known(on_path)}
+        nvcc = major_minor(self._log.first_value("nvcc"))
+        return {
+            "installs": _known(installs),
+            "roots_on_library_path": _known(on_path),
+            "root_on_path": _known(nvcc and f"/usr/local/cuda-{nvcc}"),
+        }
 
     def _list_builds(self) -> list[FrameworkBuild]:
         found = []
@@ -192,9 +198,27 @@ class _LogFacts:
             if self._log.image and (name, version) == self._log.image[:2]:
                 found.append(self._build_from_image(framework, *self._log.image))
             else:
-                cuda = self.find(f"{framework}_cuda")
-                found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
+                found.append(self._build_from_words(framework, distribution, version))
+        if self._log.values("targets", "torch_cuda") and not any(
+            item.framework == "torch" for item in found
+        ):
+            found.append(self._build_from_words("torch", "torch", ""))
         return found
+
+    def _build_from_words(self, framework: str, name: str, version: str) -> FrameworkBuild:
+        """Make the build that messages describe: the CUDA of it, and the GPUs it has code for."""
+        code = self.find("targets") if framework == "torch" else _NOT_SAID
+        if code.value is not None:
+            code = replace(code, value=tuple(re.findall(r"sm_\w+", code.value)))
+        cuda = self.find(f"{framework}_cuda")
+        return FrameworkBuild(
+            framework,
+            name,
+            version,
+            cuda_build=_known(cuda.value is not None or code.value is not None),
+            cuda_version=cuda,
+            compute_capabilities=code,
+        )
 
     def _build_from_image(
         self, framework: str, name: str, version: str, cuda: str

@@ -32,7 +32,12 @@ from envcheck.explain.log import (
     rank_claims,
 )
 from envcheck.explain.placements import PLACED
-from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
+from envcheck.explain.reasons_cuda import (
+    architecture_claims,
+    are_dropped,
+    library_claims,
+    version_claims,
+)
 from envcheck.explain.reasons_driver import driver_claims, memory_claims
 from envcheck.explain.reasons_python import REFUSALS, pip_claims, python_claims
 from envcheck.explain.refuted import with_unrefuted_remedies
@@ -216,6 +221,8 @@ def build_rival_findings(log: Log, root: Claim, known: set[str]) -> tuple[Findin
     """Name each cause that also fits, with the command that distinguishes them."""
     if not log.in_wsl:
         known = {*known, "driver-wsl"}
+    if log.capabilities and not are_dropped(log, log.capabilities):
+        known = {*known, "gpu-arch-too-old"}
     return tuple(
         Finding(
             other,
@@ -252,6 +259,18 @@ class Machine:
     def finding(self, finding_id: str) -> Finding | None:
         """Return the doctor's finding of an id."""
         return next((item for item in self.findings if item.id == finding_id), None)
+
+    def decide(self, claim: Claim) -> Claim:
+        """Give a claim the rival that the rules find, where they do not find its own cause."""
+        if self.finding(claim.id) or claim.id in REFUSALS:
+            return claim
+        is_weak = claim.strength < Strength.NAMED_PLACE
+        for item in filter(None, map(self.finding, claim.rivals)):
+            # a cause that explains a weak claim stands above it without that
+            is_above = is_weak and claim.id in catalogue()[item.id].explains
+            if item.severity == ERROR and not is_above:
+                return replace(claim, id=item.id, message=item.message)
+        return claim
 
     def claims(self, log_claims: Sequence[Claim]) -> Iterator[Claim]:
         """Weigh what the rules found by how well it explains what the log says."""
@@ -294,7 +313,8 @@ _NO_CLAIM = Claim("", Strength.UNSUPPORTED, "")
 def judge_machine(log: Log, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine."""
     context = build_context(log, target)
-    asked = context.python.frameworks.value or context.target.requirements
+    installed = context.python.frameworks.value or context.python.distributions.value
+    asked = installed or context.target.requirements
     if not log.has_facts and not asked:
         return Machine(())
     options = ClaimValues(log, _NO_CLAIM).list_plan_options()
@@ -335,6 +355,7 @@ def judge_log(
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
     claims = [_with_cause_there(log, claim, ending) for claim in claims]
     machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
+    claims = list(map(machine.decide, claims))
     expects_gpu = expects_gpu_use(log, claims, target, ending)
     excused: list[Claim] = []
     standing: list[Claim] = []
@@ -560,7 +581,7 @@ def _report_without_cause(
         findings.insert(0, found)
     findings[:0] = [_build_symptom(_quote_message(claim), claim.events) for claim in claims]
     verdict = COMPATIBLE
-    harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning", PLACED)
+    harmless = log.select("smi-gpu-row", "python-user-warning", PLACED)
     if claims or unclear:
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
         if unclear and (last := _find_last_error(unclear, ending)):

@@ -19,11 +19,10 @@ from envcheck.explain.signatures import Event
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
-from envcheck.model import dataclass, major, major_minor
+from envcheck.model import dataclass, major
 from envcheck.model.versions import cuda_of_digits, matches, public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import installed_builds
-from envcheck.rules.gpus import parse_target
 
 DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
     "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",
@@ -86,7 +85,6 @@ _LOADS = (
     "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
     "dll-not-found", "tf-couldnt-open-cuda-library", "tf-could-not-find-dll",
     "could-not-locate-library", "cupy-cuda-path", "dylib-not-loaded", "cannot-open-other-language",
-    "library-cannot-be-loaded",
 )  # fmt: skip
 _HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)
 # who asks: the files of a package, or its own words
@@ -189,12 +187,10 @@ def _judge_cudnn_loader(log: Log) -> Iterator[Claim]:
         if library.family != TOOLKIT or not library.version or "undefined symbol" in event.text:
             continue
         majors = set(map(major, providers(log.matrix, library))) or {major(library.version)}
-        built = find_build_cuda(log)
-        name = "cudnn-of-other-cuda"
-        if major(built) in majors:
-            name = "cudnn-lacks-toolkit"
-        cuda = " or ".join(sorted(majors))
-        yield conclude(name, event, library=library.name, cuda=cuda, built=built)
+        built, cuda = find_build_cuda(log), " or ".join(sorted(majors))
+        if major(built) not in majors:
+            shown = {"library": library.name, "cuda": cuda, "built": built}
+            yield conclude("cudnn-of-other-cuda", event, **shown)
 
 
 def find_build_cuda(log: Log, frameworks: tuple[Framework, ...] = FRAMEWORKS) -> str:
@@ -291,7 +287,6 @@ def version_claims(log: Log) -> Iterator[Claim]:
     for event in log.select(*_CUDNN):
         if {"cudnn_loaded", "cudnn_built"} <= set(event.values):
             yield _judge_cudnn_versions(log, event)
-    yield from _judge_nvcc(log)
     yield from _judge_nvjitlink(log)
     yield from _judge_torch_symbols(log)
     for event in log.select("jax-component-version", "jax-component-old", "jax-component-missing"):
@@ -380,23 +375,6 @@ def _find_pinning_framework(log: Log, event: Event) -> str:
     return next(others, "")
 
 
-def _judge_nvcc(log: Log) -> Iterator[Claim]:
-    """Read a build that refuses its nvcc beside torch's own CUDA, which may be there too."""
-    for event in log.select("torch-cuda-mismatch", "apex-cuda-mismatch"):
-        nvcc = event.values.get("nvcc") or log.first_value("nvcc")
-        torch = event.values.get("torch_cuda") or log.first_value("torch_cuda")
-        name = "nvcc-of-other-cuda"
-        if event.values.get("minor"):
-            name = "nvcc-of-other-minor"
-        elif torch in log.cudas and torch != major_minor(nvcc):
-            name = "nvcc-of-torch-not-found"
-        if event.signature == "torch-cuda-mismatch" or name == "nvcc-of-torch-not-found":
-            found = "the CUDA that nvcc belongs to"
-            if nvcc:
-                found = f"CUDA {nvcc}"
-            yield conclude(name, event, found=found, torch=torch or "another")
-
-
 def _judge_torch_symbols(log: Log) -> Iterator[Claim]:
     """Read for which PyTorch an extension was built off the symbol that it does not find."""
     torch = next((public_version(log.release_of(item)) for item in _HOSTS), "")
@@ -428,105 +406,57 @@ _FAILED = (
     "tf-blas-gemm", "cublas-execution-failed", "cudnn-execution-failed", "dnn-library-not-found",
     "cufft-internal",
 )  # fmt: skip
+_NOT_BUILT_FOR = ("torch-arch-mismatch", "torch-found-gpu-cc")
 _OF_EXTENSION = r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)"
 
 
 def architecture_claims(log: Log) -> Iterator[Claim]:
-    """Say whether the GPU is too new or too old for what runs on it."""
-    if log.has("torch-arch-mismatch", "torch-found-gpu-cc", *_NO_CODE, *_FAILED):
-        yield from _compare_with_build(log, _list_build_targets(log))
+    """Say whether a GPU is too new or too old for a CUDA; of a framework's build the rules say it.
+
+    Sample: "no kernel image is available for execution on the device", and a GPU of 3.7.
+    """
     for event in log.select("nvcc-unsupported-arch", "unknown-cuda-arch", "ptxas-gpu-name"):
         cc = normalize_capability(event.values.get("sm") or event.values["cc"])
         if _is_dropped(log, cc):
             yield conclude("old-gpu-for-toolkit", event, cc=cc)
         elif event.signature != "ptxas-gpu-name":
             yield conclude("new-gpu-for-toolkit", event, cc=cc)
-
-
-def _compare_with_build(log: Log, targets: list[str]) -> Iterator[Claim]:
-    """Compare the GPUs with what a build has code for."""
-    gpus, code = ", ".join(log.capabilities), ", ".join(targets)
-    for event in log.select("torch-arch-mismatch", "torch-found-gpu-cc"):
-        cc = normalize_capability(event.values.get("sm") or event.values["cc"])
-        known = targets or log.values("cc_low")
-        name = "new-gpu-for-torch"
-        if _is_old(log, cc, known) or (log.has("torch-gpu-too-old") and not known):
-            name = "old-gpu-for-torch"
-        yield conclude(name, event, gpu=event.values.get("gpu", "The GPU"), cc=cc, code=code)
-    beyond = _find_toolkit_beyond_driver(log)
-    for event in log.select(*_NO_CODE):
-        name = _read_missing_code(log, event, targets, is_beyond_driver=bool(beyond))
-        yield conclude(name, event, gpus=gpus, code=code, **beyond)
-    is_newer = targets and any(
-        not _is_old(log, cc, targets) and not _is_covered(cc, targets) for cc in log.capabilities
-    )
-    if is_newer:
-        for event in log.select(*_FAILED):
-            yield conclude("new-gpu-failed", event, gpus=gpus, newest=targets[-1])
-
-
-def _is_old(log: Log, cc: str, targets: Sequence[str]) -> bool:
-    """Return whether a GPU is older, not newer, than what a build has code for."""
-    if targets:
-        return parse_number(cc) < parse_number(targets[0])
-    return _is_dropped(log, cc)
-
-
-def _read_missing_code(
-    log: Log, event: Event, targets: list[str], *, is_beyond_driver: bool
-) -> str:
-    capabilities = log.capabilities
-    kinds = {_is_old(log, cc, targets) for cc in capabilities if targets}
-    is_dropped = bool(capabilities) and all(_is_dropped(log, cc) for cc in capabilities)
-    is_covered = bool(kinds) and all(_is_covered(cc, targets) for cc in capabilities)
-    if not re.search(_OF_EXTENSION, event.text):
-        if is_beyond_driver:
-            return "code-beyond-driver"
-        if is_dropped and kinds != {True}:
-            return "dropped-gpu"
-        if kinds == {True}:
-            return "old-gpu-for-code"
-        if not is_covered:
-            return "new-gpu-for-code" if kinds == {False} else "gpu-without-code"
-    return "extension-for-other-gpus"
-
-
-def _find_toolkit_beyond_driver(log: Log) -> dict[str, str]:
-    """Return the only toolkit's CUDA and the driver's older one, where no build brings any."""
+    gpus, cuda, only = log.capabilities, _find_outgrown_toolkit(log), _find_only_toolkit(log)
     driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
-    if driver_cuda and len(log.cudas) == 1 and not _torch_cuda(log):
-        cuda = log.cudas[0]
-        if parse_number(cuda) > parse_number(driver_cuda)[:2]:
-            return {"cuda": cuda, "driver_cuda": driver_cuda}
-    return {}
+    is_beyond = driver_cuda and parse_number(only) > parse_number(driver_cuda)[:2]
+    for event in log.select(*_NO_CODE):
+        if re.search(_OF_EXTENSION, event.text):
+            yield conclude("extension-for-other-gpus", event)
+        elif is_beyond:
+            yield conclude("code-beyond-driver", event, cuda=only, driver_cuda=driver_cuda)
+    for event in log.select(*_NO_CODE, *_NOT_BUILT_FOR):
+        named = event.values.get("sm") or event.values.get("cc")
+        shown = (normalize_capability(named),) if named else gpus
+        if are_dropped(log, shown):
+            yield conclude("dropped-gpu", event, gpus=", ".join(shown))
+    for event in log.select(*_NO_CODE, *_FAILED) if cuda else ():
+        yield conclude("new-gpu-failed", event, gpus=", ".join(gpus), cuda=cuda)
 
 
-def _list_build_targets(log: Log) -> list[str]:
-    """List the compute capabilities of a build, as the log or the rules know it, lowest first."""
-    listed = [item for item in log.first_value("targets").split() if item.startswith("sm_")]
-    builds = installed_builds(build_context(log))
-    known = (item.compute_capabilities.value or () for item in builds)
-    capabilities = tuple(listed) or next(filter(None, known), ()) or _list_toolkit_targets(log)
-    return sorted({normalize_capability(item) for item in capabilities}, key=parse_number)
+def are_dropped(log: Log, capabilities: Sequence[str]) -> bool:
+    """Return whether newer toolkits build for none of some compute capabilities."""
+    return bool(capabilities) and all(_is_dropped(log, cc) for cc in capabilities)
 
 
-def _list_toolkit_targets(log: Log) -> tuple[str, ...]:
-    """List what the CUDA that a build loaded can build for at all."""
-    libraries = [parse_library(name) for name in log.values("opened")]
-    versions = [
-        log.first_value("torch_cuda"),
-        *(line for item in libraries for line in providers(log.matrix, item)[:1]),
-    ]
-    if len(log.cudas) == 1 and not _torch_cuda(log):
-        versions += log.cudas
-    rows = [row for row in map(log.matrix.toolkit, filter(None, versions)) if row]
-    return next((row.compute_capabilities for row in rows), ())
+def _find_only_toolkit(log: Log) -> str:
+    """Return the one toolkit that is installed where no build brings a CUDA."""
+    return log.cudas[0] if len(log.cudas) == 1 and not _torch_cuda(log) else ""
 
 
-def _is_covered(cc: str, targets: list[str]) -> bool:
-    """Return whether machine code for one of several capabilities runs on a GPU."""
-    code = (parse_target(f"sm_{item.replace('.', '')}") for item in targets)
-    return any(target.reaches(parse_number(cc)) for target in code if target)
+def _find_outgrown_toolkit(log: Log) -> str:
+    """Return the CUDA that a program loads, or is compiled by, if all GPUs are newer; else ""."""
+    libraries = map(parse_library, log.values("opened"))
+    lines = [line for item in libraries for line in providers(log.matrix, item)[:1]]
+    cuda = next(iter(lines), _find_only_toolkit(log))
+    rows = [log.matrix.architecture(cc) for cc in log.capabilities]
+    first = [row.first_toolkit for row in rows if row and row.first_toolkit]
+    is_older = all(parse_number(cuda) < parse_number(item) for item in first)
+    return cuda if first and len(first) == len(rows) and is_older else ""
 
 
 def _is_dropped(log: Log, cc: str) -> bool:

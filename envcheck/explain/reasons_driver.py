@@ -190,7 +190,7 @@ def _judge_compat(log: Log) -> Iterator[Claim]:
 
 def _judge_mig(log: Log) -> Iterator[Claim]:
     failures = log.select(*_NO_DEVICE, "torch-invalid-ordinal")
-    signs = log.select("mig-on", "mig-uuid")
+    signs = log.select("mig-uuid")
     is_enabled = any(gpu.mig_enabled.value for gpu in log.facts.gpus.value or ())
     if failures and (is_enabled or signs):
         yield conclude("mig-without-instance", *failures, *signs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from envcheck.explain.log import (
@@ -400,15 +399,6 @@ def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
     for event in log.select("pip-resolver-conflict"):
         if re.match(r"nvidia-[a-z-]+-cu\d+$", event.values.get("package", "")):
             yield conclude("cuda-wheel-asked-twice", event)
-    wheels = filter(None, (re.match(r"(nvidia-[a-z-]+)-cu\d+$", name) for name in log.packages))
-    counts = Counter(match[1] for match in wheels)
-    wheel = next((name for name, count in counts.items() if count > 1), "")
-    if wheel:
-        events = log.select("nccl-symbol", "cudnn-symbol", "nvjitlink-symbol", "pip-list-nvidia")
-        name = "cuda-wheel-of-two-majors"
-        if len(events) > 2 or log.has("nccl-symbol"):
-            name = "cuda-wheels-of-two-majors"
-        yield conclude(name, *events, wheel=wheel)
 
 
 def _read_dll(event: Event) -> str:
@@ -474,7 +464,7 @@ _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "s
 
 def _judge_emulation(log: Log) -> Iterator[Claim]:
     """Tell an emulated program from a processor that lacks an instruction."""
-    signs = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
+    signs = log.select("qemu-signal", "docker-platform-mismatch")
     crashes = log.select(*_CRASHES)
     if signs and crashes:
         yield conclude("emulated", *signs, *crashes)

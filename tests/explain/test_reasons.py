@@ -368,3 +368,28 @@ def test_given_facts_stand_before_the_logs() -> None:
 def test_a_gpu_of_unknown_capability_beside_a_known_release_has_a_remedy() -> None:
     log = "Python version: 3.11.4 (64-bit runtime)\n[pip3] torch==2.5.1\nNo execution plans support the graph"
     assert primary(log) == "gpu-arch-too-old"
+
+
+def test_what_a_log_states_of_a_build_is_judged_by_the_rules() -> None:
+    # PyTorch lists what it has code for; no release and no CUDA is stated
+    listed = "The current PyTorch install supports CUDA capabilities sm_70 sm_75 sm_80 sm_90."
+    for gpu, sm, cause in (
+        ("NVIDIA GeForce RTX 5090", "120", "gpu-arch-too-new"),
+        ("Tesla P100-PCIE-16GB", "60", "gpu-arch-too-old"),
+        ("NVIDIA GeForce RTX 2080", "75", "gpu-arch-too-new"),  # covered: the message alone speaks
+    ):
+        words = f"{gpu} with CUDA capability sm_{sm} is not compatible with the current PyTorch"
+        judged = judge_text(f"{words} installation.\n{listed}\n")
+        shown = next(item.message for item in judged.report.findings if item.primary)
+        assert judged.primary == cause
+        assert ("it has code for sm_70, sm_75, sm_80, sm_90" in shown) is (sm != "75")
+
+
+def test_an_nvcc_of_another_cuda_is_judged_beside_the_toolkits_that_are_there() -> None:
+    refused = (
+        "RuntimeError: The detected CUDA version (12.4) mismatches the version that was used to"
+        " compile PyTorch (11.8)."
+    )
+    assert judge_text(refused).primary == "toolkit-wrong-version"
+    beside = f"$ ls -d /usr/local/cuda-11.8\n/usr/local/cuda-11.8\n{refused}"
+    assert judge_text(beside).primary == "toolkit-path-conflict"
