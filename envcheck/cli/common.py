@@ -58,6 +58,31 @@ def option(spelling: str, words: str, *target: str, **more: Any) -> Callable[[F]
     return click.option(*names, *target, help=words, **more)
 
 
+def together(*parts: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add several options, in the order of --help."""
+
+    def add(command: F) -> F:
+        for part in reversed(parts):
+            command = part(command)
+        return command
+
+    return add
+
+
+def taken(make: Callable[..., dict[str, Any]], *names: str) -> Callable[[F], F]:
+    """Give a command what `make` makes of the options with these names."""
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def call(**given: Any) -> object:
+            own = {name: given.pop(name) for name in names}
+            return command(**make(**own), **given)
+
+        return cast("F", call)
+
+    return add
+
+
 # What a command can inspect. Two of them are refused: only one would be inspected.
 _INSPECTED = {
     "python": "--python",
@@ -67,59 +92,61 @@ _INSPECTED = {
 }
 
 
-def inspected_python(command: F) -> F:
-    """Add --python and --env: which Python environment to inspect."""
-
+def _check_one(command: F) -> F:
     @functools.wraps(command)
-    def check_one(**given: object) -> object:
+    def call(**given: object) -> object:
         named = [typed for name, typed in _INSPECTED.items() if given.get(name)]
         if len(named) > 1:
             raise UserError(f"{named[0]} and {named[1]} exclude each other: choose one of them.")
         return command(**given)
 
-    env = option("--env NAME_OR_DIR", "Inspect this venv or conda environment.")
-    python = option("--python PATH", "Inspect this Python interpreter.")
-    return python(env(cast("F", check_one)))
+    return cast("F", call)
+
+
+# Which Python environment to inspect.
+inspected_python = together(
+    option("--python PATH", "Inspect this Python interpreter."),
+    option("--env NAME_OR_DIR", "Inspect this venv or conda environment."),
+    _check_one,
+)
 
 
 def _check_mirror(_: click.Context, __: click.Parameter, value: str) -> str:
     return api.check_mirror(value)
 
 
-def torch_index(command: F) -> F:
-    """Add --torch-index: a mirror of PyTorch's own package index."""
-    words = "A mirror of https://download.pytorch.org/whl."
-    add = option("--torch-index URL", words, envvar="ENVCHECK_TORCH_INDEX", callback=_check_mirror)
-    return add(command)
-
-
+torch_index = option(
+    "--torch-index URL",
+    "A mirror of https://download.pytorch.org/whl.",
+    envvar="ENVCHECK_TORCH_INDEX",
+    callback=_check_mirror,
+)
 SECONDS = 10.0  # until a plan is shown as it is
 _LONG = 300.0  # for who wants to know
+_LIMIT = click.FloatRange(min=0, min_open=True, max=3600)
 
 
-def verification(command: F) -> F:
-    """Add --verify, --no-verify and --verify-timeout.
+def _choose_seconds(*, verify: bool | None, verify_timeout: float | None) -> dict[str, Any]:
+    seconds = verify_timeout or (_LONG if verify else SECONDS)
+    return {"verify": "wheels" if verify is None else verify, "verify_timeout": seconds}
 
-    The command takes `verify` and `verify_timeout` as the API.
-    """
 
-    @functools.wraps(command)
-    def choose(*, verify: bool | None, verify_timeout: float | None, **others: object) -> object:
-        seconds = verify_timeout or (_LONG if verify else SECONDS)
-        return command(
-            verify="wheels" if verify is None else verify, verify_timeout=seconds, **others
-        )
-
-    words = (
+# The command takes `verify` and `verify_timeout` as the API.
+verification = together(
+    option(
+        "--verify/--no-verify",
         "Fail unless the plan resolves on the package index;"
-        " do not ask it [ask, and say what it answers]."
-    )
-    switch = option("--verify/--no-verify", words, default=None, envvar="ENVCHECK_VERIFY")
-    limit = click.FloatRange(min=0, min_open=True, max=3600)
-    least = f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}]."
-    return switch(option("--verify-timeout SECONDS", least, type=limit)(cast("F", choose)))
-
-
+        " do not ask it [ask, and say what it answers].",
+        default=None,
+        envvar="ENVCHECK_VERIFY",
+    ),
+    option(
+        "--verify-timeout SECONDS",
+        f"Seconds to wait for the index [{SECONDS:g}; with --verify {_LONG:g}].",
+        type=_LIMIT,
+    ),
+    taken(_choose_seconds, "verify", "verify_timeout"),
+)
 FOR_PEOPLE = ("text", "markdown", "html")  # formats of a report that people read
 
 
@@ -142,69 +169,30 @@ class Proof:
             return self.asked
         return api.allows_imports()
 
+    @classmethod
+    def make(cls, *, imports: bool | None, import_timeout: float) -> dict[str, Proof]:
+        """Make it of the options."""
+        return {"proof": cls(imports, import_timeout)}
 
-def proving(command: F) -> F:
-    """Add --import, --no-import and --import-timeout; the command takes them as one `proof`."""
 
-    @functools.wraps(command)
-    def choose(*, imports: bool | None, import_timeout: float, **others: object) -> object:
-        return command(proof=Proof(imports, import_timeout), **others)
-
-    words = (
+# The command takes them as one `proof`.
+proving = together(
+    option(
+        "--import/--no-import",
         "Import the frameworks for real;"
-        " judge by files alone [import, in formats that people read]."
-    )
-    switch = option(
-        "--import/--no-import", words, "imports", default=None, envvar="ENVCHECK_IMPORT"
-    )
-    limit = click.FloatRange(min=0, min_open=True, max=3600)
-    least = "Seconds for all imports together [20]."
-    return switch(
-        option("--import-timeout SECONDS", least, type=limit, default=20.0)(cast("F", choose))
-    )
-
-
-def with_requirements(command: F) -> F:
-    """Add what names requirements: REQ, --with, -r, -c, --extra and --group.
-
-    A command takes `requirements` and what api.read_project takes.
-    """
-
-    @functools.wraps(command)
-    def combine(requirements: tuple[str, ...], beside: tuple[str, ...], **given: object) -> object:
-        return command(requirements=(*requirements, *beside), **given)
-
-    lists = (
-        ("--group NAME", "groups", "A dependency group of the project that REQ names, too."),
-        ("--extra NAME", "extras", "An extra of the project that REQ names. Repeatable."),
-        ("-c --constraint FILE", "constraint_files", "Keep within this file's bounds."),
-        ("-r --requirement FILE", "requirement_files", "Also what this file asks for."),
-    )
-    add = option(
-        "--with REQ",
-        "Choose REQ together with this, such as torch==2.8.*. Repeatable.",
-        "beside",
-        multiple=True,
-        shell_complete=complete_names,
-    )
-    whole = add(cast("F", combine))
-    for spelling, target, words in lists:
-        whole = option(spelling, words, target, multiple=True)(whole)
-    argument = click.argument(
-        "requirements", metavar="[REQ...]", nargs=-1, shell_complete=complete_names
-    )
-    return argument(whole)
-
-
-def upgrade(command: F) -> F:
-    """Add --upgrade: an environment that is there moves to the newest releases."""
-    words = "Replace what works in the environment by the newest release that works here."
-    return option("-U --upgrade", words)(command)
-
-
-def names_requirements(asked: Mapping[str, Any]) -> bool:
-    """Return whether the options of `with_requirements` name anything to plan."""
-    return bool(asked["requirements"] or asked["requirement_files"])
+        " judge by files alone [import, in formats that people read].",
+        "imports",
+        default=None,
+        envvar="ENVCHECK_IMPORT",
+    ),
+    option(
+        "--import-timeout SECONDS",
+        "Seconds for all imports together [20].",
+        type=_LIMIT,
+        default=20.0,
+    ),
+    taken(Proof.make, "imports", "import_timeout"),
+)
 
 
 def complete_names(
@@ -218,18 +206,60 @@ def complete_names(
     )
 
 
+def _join_names(*, requirements: tuple[str, ...], beside: tuple[str, ...]) -> dict[str, Any]:
+    return {"requirements": (*requirements, *beside)}
+
+
+# A command takes `requirements` and what api.read_project takes.
+with_requirements = together(
+    click.argument("requirements", metavar="[REQ...]", nargs=-1, shell_complete=complete_names),
+    option(
+        "-r --requirement FILE", "Also what this file asks for.", "requirement_files", multiple=True
+    ),
+    option(
+        "-c --constraint FILE",
+        "Keep within this file's bounds.",
+        "constraint_files",
+        multiple=True,
+    ),
+    option(
+        "--extra NAME",
+        "An extra of the project that REQ names. Repeatable.",
+        "extras",
+        multiple=True,
+    ),
+    option(
+        "--group NAME",
+        "A dependency group of the project that REQ names, too.",
+        "groups",
+        multiple=True,
+    ),
+    option(
+        "--with REQ",
+        "Choose REQ together with this, such as torch==2.8.*. Repeatable.",
+        "beside",
+        multiple=True,
+        shell_complete=complete_names,
+    ),
+    taken(_join_names, "requirements", "beside"),
+)
+upgrade = option(
+    "-U --upgrade", "Replace what works in the environment by the newest release that works here."
+)
+
+
+def names_requirements(asked: Mapping[str, Any]) -> bool:
+    """Return whether the options of `with_requirements` name anything to plan."""
+    return bool(asked["requirements"] or asked["requirement_files"])
+
+
 _QUIET = "Print only the verdict and its cause."
 _VERBOSE = "Show where each fact was read, and every note."
 
 
 def verbosity(quiet: str = _QUIET, verbose: str = _VERBOSE) -> Callable[[F], F]:
     """Add -v and -q with these help texts."""
-
-    def add(command: F) -> F:
-        less = option("-q --quiet", quiet)
-        return option("-v --verbose", verbose)(less(command))
-
-    return add
+    return together(option("-v --verbose", verbose), option("-q --quiet", quiet))
 
 
 _FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
@@ -266,27 +296,25 @@ def output_format(*forms: str) -> Callable[[F], F]:
     The command takes `form`.
     """
 
-    def add(command: F) -> F:
-        @functools.wraps(command)
-        def choose(*, form: str | None, as_json: bool, **others: object) -> object:
-            if as_json and form not in (None, "json"):
-                raise UserError(
-                    f"--json and --format {form} exclude each other: choose one of them."
-                )
-            return command(form="json" if as_json else form or forms[0], **others)
+    def choose(*, form: str | None, as_json: bool) -> dict[str, Any]:
+        if as_json and form not in (None, "json"):
+            raise UserError(f"--json and --format {form} exclude each other: choose one of them.")
+        return {"form": "json" if as_json else form or forms[0]}
 
-        short = option("--json", "Short for --format json.", "as_json")
-        choice = option("--format", f"How to print [{forms[0]}].", "form", type=click.Choice(forms))
-        return choice(short(cast("F", choose)))
-
-    return add
+    return together(
+        option("--format", f"How to print [{forms[0]}].", "form", type=click.Choice(forms)),
+        option("--json", "Short for --format json.", "as_json"),
+        taken(choose, "form", "as_json"),
+    )
 
 
-def coloring(command: F) -> F:
-    """Add --color; the command takes `color_mode`."""
-    modes = click.Choice(["auto", "always", "never"])
-    words = "Colour the text report; auto honours NO_COLOR and FORCE_COLOR."
-    return option("--color", words, "color_mode", type=modes, default="auto")(command)
+coloring = option(
+    "--color",
+    "Colour the text report; auto honours NO_COLOR and FORCE_COLOR.",
+    "color_mode",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+)
 
 
 def printing(
@@ -312,14 +340,13 @@ def printing(
             with _writing_to(report_file):
                 return command(printing=asked, **others)
 
-        whole = coloring(verbosity(quiet, verbose)(cast("F", packed)))
-        if not forms:
-            return whole
-        if to_file:
+        parts = [coloring, verbosity(quiet, verbose)]
+        if forms and to_file:
             words = "Write to this file instead of standard output."
-            file = option("-o --output FILE", words, "report_file", default=None)
-            whole = file(whole)
-        return output_format(*forms)(whole)
+            parts.insert(0, option("-o --output FILE", words, "report_file", default=None))
+        if forms:
+            parts.insert(0, output_format(*forms))
+        return together(*parts)(cast("F", packed))
 
     return add
 

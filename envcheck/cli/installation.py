@@ -5,13 +5,12 @@ Options, questions, progress, and how a transaction ends.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import click
 
@@ -85,25 +84,18 @@ def output_options(
     The command takes them as `output`.
     """
 
-    def add(command: common.F) -> common.F:
-        @functools.wraps(command)
-        def packed(
-            *,
-            dry_run: bool,
-            agreed: bool,
-            as_root: bool,
-            printing: common.Printing,
-            **others: object,
-        ) -> object:
-            return command(output=OutputOptions(dry_run, agreed, as_root, printing), **others)
+    def make(
+        *, dry_run: bool, agreed: bool, as_root: bool, printing: common.Printing
+    ) -> dict[str, Any]:
+        return {"output": OutputOptions(dry_run, agreed, as_root, printing)}
 
-        root = option("--as-root", "As root, change an environment of another user.")
-        yes = option("--yes", "Do not ask.", "agreed")
-        dry = option("--dry-run", dry_run)
-        printing = common.printing(*(forms or ("text", "json")), to_file=to_file)(packed)
-        return cast("common.F", dry(yes(root(printing))))
-
-    return add
+    return common.together(
+        option("--dry-run", dry_run),
+        option("--yes", "Do not ask.", "agreed"),
+        option("--as-root", "As root, change an environment of another user."),
+        common.printing(*(forms or ("text", "json")), to_file=to_file),
+        common.taken(make, "dry_run", "agreed", "as_root", "printing"),
+    )
 
 
 _CONSENTS = {
@@ -119,19 +111,13 @@ def driver_consents(also: str) -> Callable[[common.F], common.F]:
 
     The command takes them as `consents`. `also` begins the help of each.
     """
+    names = [name.replace("-", "_") for name in _CONSENTS]
 
-    def add(command: common.F) -> common.F:
-        @functools.wraps(command)
-        def packed(**given: object) -> object:
-            agreed = [name for name in _CONSENTS if given.pop(name.replace("-", "_"))]
-            return command(consents=frozenset(agreed), **given)
+    def make(**given: bool) -> dict[str, Any]:
+        return {"consents": frozenset(name.replace("_", "-") for name in names if given[name])}
 
-        whole = cast("common.F", packed)
-        for name, does in reversed(_CONSENTS.items()):
-            whole = option(f"--{name}", f"{also} {does}")(whole)
-        return whole
-
-    return add
+    options = [option(f"--{name}", f"{also} {does}") for name, does in _CONSENTS.items()]
+    return common.together(*options, common.taken(make, *names))
 
 
 _TAIL = 15  # lines of a failed step
