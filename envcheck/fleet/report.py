@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +79,17 @@ class HostRow:
 
 @dataclass
 class Split:
-    """What hosts of one kind do not have in common: each value with its hosts, the usual first."""
+    """What hosts do not have in common: each value with its hosts, the usual or golden first."""
 
     label: str
     groups: tuple[tuple[str, tuple[str, ...]], ...]
+    golden: str = ""  # the host that the others are compared with
 
     @property
     def usual(self) -> str:
-        """Say how many of the hosts have the usual value."""
+        """Say how many of the hosts have the usual value, or that the golden one has it."""
+        if self.golden:
+            return f"golden host {self.golden}"
         counts = [len(hosts) for _, hosts in self.groups]
         return f"{counts[0]} of the {sum(counts)} hosts"
 
@@ -122,9 +125,11 @@ def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "")
     rows = list(map_in_processes(judge.judge_file, paths))
     if target.expect != "cpu":
         rows = _report_lost_gpus(rows, paths, matrix)
-    rows = _add_drift(rows, golden) if golden else _add_outliers(rows)
+    if golden and not any(row.host == golden and row.machine for row in rows):
+        raise LookupError(golden)
     return sorted(
-        rows, key=lambda row: (_RANKS[row.verdict], not row.lost_gpus, row.cause, row.host)
+        _add_drift(rows, golden),
+        key=lambda row: (_RANKS[row.verdict], not row.lost_gpus, row.cause, row.host),
     )
 
 
@@ -259,27 +264,6 @@ def _find_cause(report: Report) -> Finding | None:
     return next(causes, None)
 
 
-def _add_drift(rows: list[HostRow], golden: str) -> list[HostRow]:
-    reference = next(
-        (dict(row.machine) for row in rows if row.host == golden and row.machine), None
-    )
-    if reference is None:
-        raise LookupError(golden)
-    return [
-        replace(row, drift=tuple(_list_differences(dict(row.machine), reference))) for row in rows
-    ]
-
-
-def _list_differences(
-    machine: dict[str, str], reference: dict[str, str], name: str = "golden"
-) -> Iterator[str]:
-    for label in dict.fromkeys((*reference, *machine)) if machine else ():
-        value = machine.get(label, "none")
-        expected = reference.get(label, "none")
-        if _unify_spelling(value) != _unify_spelling(expected):
-            yield f"{label}: {value}; {name}: {expected}"
-
-
 def _unify_spelling(value: str) -> str:
     """Leave out of a text how a GPU is spelt: "NVIDIA A100-SXM4-40GB" is "A100 SXM4 40GB"."""
     return unify_gpu_spelling(re.sub(r"\bNVIDIA ", "", value))
@@ -348,31 +332,35 @@ def _lose_gpus(row: HostRow, usual: int, alike: str, path: Path, matrix: Matrix)
     return replace(row, verdict=INCOMPATIBLE, cause=cause, message=message, fix=fix, lost_gpus=True)
 
 
-def _add_outliers(rows: list[HostRow]) -> list[HostRow]:
-    """Say where a host differs from what is usual for hosts of its kind."""
+def _add_drift(rows: list[HostRow], golden: str) -> list[HostRow]:
+    """Say where a host differs from the golden one, or from what is usual for hosts of its kind."""
     drift = defaultdict[str, list[str]](list)
-    for split in list_splits(rows):
+    for split in list_splits(rows, golden):
         (usual, most), *others = split.groups
+        expected = "golden" if golden else f"{split.usual} like it"
         for value, hosts in others:
-            for host in hosts if len(hosts) < len(most) else ():
-                drift[host].append(f"{split.label}: {value}; {split.usual} like it: {usual}")
+            for host in hosts if golden or len(hosts) < len(most) else ():
+                drift[host].append(f"{split.label}: {value}; {expected}: {usual}")
     return [replace(row, drift=tuple(drift[row.host])) for row in rows]
 
 
-def list_splits(rows: list[HostRow]) -> list[Split]:
-    """List what hosts of one kind do not have in common.
+def list_splits(rows: list[HostRow], golden: str = "") -> list[Split]:
+    """List what hosts of one kind do not have in common, or not with the golden host.
 
     No value needs a majority: three hosts with one value show that it is shared. What differs on
     nearly every host is no sign of trouble.
     """
     found = []
-    for places in _find_kinds(rows):
+    all_read = [place for place, row in enumerate(rows) if row.machine]
+    for places in [all_read] if golden else _find_kinds(rows):
         machines = {rows[place].host: dict(rows[place].machine) for place in places}
         for label in dict.fromkeys(label for machine in machines.values() for label in machine):
             groups = _group_values(label, machines)
             alone = sum(len(hosts) == 1 for _, hosts in groups)
-            if len(groups) > 1 and len(groups[0][1]) >= max(_MIN_ALIKE, alone + 1):
-                found.append(Split(label, tuple(groups)))
+            is_shared = len(groups[0][1]) >= max(_MIN_ALIKE, alone + 1)
+            if len(groups) > 1 and (golden or is_shared):
+                groups.sort(key=lambda group: golden not in group[1])  # else the usual one first
+                found.append(Split(label, tuple(groups), golden))
     return found
 
 

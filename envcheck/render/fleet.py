@@ -203,7 +203,7 @@ def render_fleet_html(rows: list[HostRow], golden: str, changes: Changes | None 
         about=[
             *([_describe_changes(changes)] if changes else []),
             *_list_also(rows),
-            *_list_splits(rows, verbose=True),
+            *_list_splits(rows, "", verbose=True),
             *_list_parts(rows),
         ],
         data={"columns": _HEAD, "tones": _TONES, "rows": [_list_cells(row) for row in rows]},
@@ -237,7 +237,7 @@ def describe_fleet(
             if verbose or group.cause
         ),
         *_list_also(rows),
-        *(_list_drift(rows, verbose=verbose) if golden else _list_splits(rows, verbose=verbose)),
+        *_list_splits(rows, golden, verbose=verbose),
         *(_list_parts(rows) if verbose else ()),
     ]
     return Document(
@@ -340,32 +340,20 @@ def _list_parts(rows: list[HostRow]) -> Iterator[Section]:
         yield Section(lines, Line(f"{name.capitalize()}:"))
 
 
-def _list_splits(rows: list[HostRow], *, verbose: bool) -> Iterator[Section]:
+def _list_splits(rows: list[HostRow], golden: str, *, verbose: bool) -> Iterator[Section]:
     """List what hosts of one kind do not have in common, the usual value first.
 
-    What an incompatible host has is its cause's matter, unless `verbose`.
+    What an incompatible host has is its cause's matter, unless `verbose` or a golden host is named.
     """
-    known = {row.host for row in rows if row.verdict == INCOMPATIBLE and not verbose}
-    for split in list_splits(rows):
+    is_all = verbose or bool(golden)
+    known = {row.host for row in rows if row.verdict == INCOMPATIBLE and not is_all}
+    for split in list_splits(rows, golden):
         (usual, _), *others = split.groups
         groups = [(value, [host for host in hosts if host not in known]) for value, hosts in others]
         lines = [Line(f"{_shorten(hosts)}: {value}") for value, hosts in groups if hosts]
         if lines:
             first = Line(f"{split.usual}: {usual}")
             yield Section((first, *lines), Line(f"{split.label} differs:"))
-
-
-def _list_drift(rows: list[HostRow], *, verbose: bool) -> Iterator[Section]:
-    """List where hosts differ from the golden host."""
-    drifting = [row for row in rows if row.drift]
-    if not drifting:
-        return
-    shown = drifting if verbose else drifting[:_NAMED]
-    lines = [Line(f"{row.host}: {item}") for row in shown for item in row.drift]
-    if len(shown) < len(drifting):
-        lines.append(Line(f"and {len(drifting) - len(shown)} more: -v shows them"))
-    count = "1 host differs" if len(drifting) == 1 else f"{len(drifting)} hosts differ"
-    yield Section(tuple(lines), Line(f"{count} from the golden host:"))
 
 
 def _shorten(hosts: Sequence[str]) -> str:
