@@ -14,8 +14,10 @@ from typing import Any, BinaryIO, NoReturn
 import click
 from click.core import ParameterSource
 
+from envcheck import api
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError, option
+from envcheck.cli.report import print_answer
 from envcheck.gpus.fits import Job, is_trainable, load_training_memory, parse_count
 from envcheck.gpus.holders import GpuView
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, choose_free, judge
@@ -29,9 +31,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.activity import find_nvml
-from envcheck.render.document import Document
 from envcheck.render.gpus import describe_listing, show_live
-from envcheck.render.text import print_document
 
 _GIB = 1 << 30
 _FIRST_LINE = 4096  # bytes of a table's first line
@@ -54,22 +54,15 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
 
 
 def _print(listing: Listing, printing: common.Printing) -> None:
-    if printing.form == "json":
-        from envcheck import api  # a table does not need it: 10 ms
-
-        click.echo(api.GpusResult(listing).to_json())
-    elif listing.wanted:
+    found = api.GpusResult(listing)
+    if listing.wanted and printing.form != "json":
         verdict, message = judge(listing)
         # Nothing rather than too few: an empty CUDA_VISIBLE_DEVICES takes no GPU away from anybody.
         click.echo(",".join(listing.free) if verdict == COMPATIBLE else "")
         if verdict != COMPATIBLE:
             click.echo(f"envcheck: {message}", err=True)
     else:
-        print_document(_describe(listing, printing), color=printing.color)
-
-
-def _describe(listing: Listing, printing: common.Printing) -> Document:
-    return describe_listing(listing, verbose=printing.verbose, quiet=printing.quiet)
+        print_answer(printing, found.document, found.to_json)
 
 
 def _watch(
@@ -83,7 +76,7 @@ def _watch(
             listing = read_listing(question, library)
             if table:
                 table.append(listing)
-            show(_describe(listing, printing))
+            show(describe_listing(listing, verbose=printing.verbose, quiet=printing.quiet))
             time.sleep(max(0.0, seconds - (time.monotonic() - started)))
 
 
