@@ -179,13 +179,13 @@ def update(source: str, sha256: str, bundle: str, printing: common.Printing, *, 
     file is proven by the SHA-256 that you give, or by the attestation of the repository in
     ENVCHECK_MATRIX_REPOSITORY.
     """
-    from envcheck.cli import matrix_update  # as in refresh
+    from envcheck.cli import matrix_refresh  # as in refresh
 
     if undo and (source or sha256 or bundle):
         raise UserError("--undo takes no file and no proof.")
     if undo:
-        return matrix_update.run_undo(printing)
-    return matrix_update.run_update(source, sha256, bundle, printing)
+        return matrix_refresh.run_undo(printing)
+    return matrix_refresh.run_update(source, sha256, bundle, printing)
 
 
 @matrix.command(epilog="Example: envcheck matrix export -o matrix.json")

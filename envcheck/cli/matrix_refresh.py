@@ -1,4 +1,4 @@
-"""Run `envcheck matrix refresh` and `verify` against the package index."""
+"""Run `envcheck matrix refresh`, `verify` and `update`, and print what came of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,6 +26,8 @@ from envcheck.matrix.refresh.files import find_user_matrix, save_document
 from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
+from envcheck.matrix.stored import DataFile
+from envcheck.matrix.update import Update, read_request, undo, update
 from envcheck.model import COMPATIBLE, UNDETERMINED, inert, replace
 from envcheck.model.text import counted
 from envcheck.render.document import Line
@@ -274,3 +277,65 @@ def _describe_verification(
         yield Line(label, "no longer on the index: ", "yellow")
     for text in found.unread:
         yield Line(text, "not read: ", "yellow")
+
+
+def run_update(source: str, sha256: str, bundle: str, printing: common.Printing) -> int:
+    """Fetch, check and store a data file, then say what changed and which data is in use."""
+    return _print_update(
+        update(read_request(source, sha256, bundle, os.environ), os.environ), printing
+    )
+
+
+def run_undo(printing: common.Printing) -> int:
+    """Go back to the data before the last update."""
+    return _print_update(undo(), printing)
+
+
+def _print_update(done: Update, printing: common.Printing) -> int:
+    if done.before is not done.after:
+        changes = list_changes(done.before, done.after)
+    else:
+        changes = []
+    if printing.form == "json":
+        click.echo(document_text(_make_document(done, changes)))
+        return OF_VERDICT[COMPATIBLE]
+    if printing.verbose:
+        print_changes(changes, printing)
+    if not printing.quiet:
+        click.echo(count_changes(changes))
+    click.echo(inert(_describe_update(done)))
+    return OF_VERDICT[COMPATIBLE]
+
+
+def _describe_update(done: Update) -> str:
+    """Say which data is in use, how old it is, and how it was proven."""
+    used, day = done.in_use, done.after["checked"]
+    origin = "built in"
+    if used:
+        origin = f"from {used.source}, proven by {used.proof}"
+    return f"The data in use is of {day} ({_count_days(day)}), {origin}."
+
+
+def _count_days(day: str) -> str:
+    days = (datetime.now(timezone.utc).date() - date.fromisoformat(day)).days
+    if days <= 0:
+        return "today"
+    return f"{counted(days, 'day')} old"
+
+
+def _make_document(done: Update, changes: list[Change]) -> dict[str, Any]:
+    """Build the document of schema envcheck/matrix-update/1."""
+    used, previous = done.in_use, done.stored.previous
+    return {
+        **schema_keys("envcheck/matrix-update/1"),
+        "verdict": COMPATIBLE,
+        "message": _describe_update(done),
+        "checked": done.after["checked"],
+        "used": _encode(used),
+        "previous": _encode(previous),
+        "changes": [vars(change) for change in changes],
+    }
+
+
+def _encode(file: DataFile | None) -> dict[str, str] | None:
+    return dict(vars(file)) if file else None
