@@ -39,6 +39,7 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
+from envcheck.model.quoting import quote
 from envcheck.model.text import find_group
 from envcheck.model.versions import name_of, public_version
 from envcheck.remedies.rows import remedy_table
@@ -63,6 +64,7 @@ SHAPES = {
     **dict.fromkeys(("missing_module", "module", "name", "package", "process"), _NAME),
     "compiler": r"[\w.+-]+",
     "fault": "[a-z]+",
+    "lacking": _NAME,
     "locker": "uv|poetry|pdm|pixi|pipenv",
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
@@ -236,6 +238,27 @@ class ClaimValues:
         needed = self.find_capture("needed")
         is_known = is_known_distribution(name_of(needed), self.log.matrix)
         return needed if is_known and is_requirement(needed) else ""
+
+    @property
+    def advice(self) -> str:
+        """Return what the log's last words propose."""
+        return quote(self.log.advice)
+
+    @property
+    def debian_library(self) -> str:
+        """Name a library's package as Debian's policy does: libGL.so.1 is in libgl1."""
+        named = re.fullmatch(
+            r"(lib[A-Za-z0-9+.-]+?)\.so\.(\d+)[\d.]*", self.find_own_capture("library")
+        )
+        if named is None:
+            return ""
+        return f"{named[1]}{'-' if named[1][-1].isdigit() else ''}{named[2]}".lower()
+
+    @property
+    def python_floor(self) -> str:
+        """Return the Python that a project's tool looks for, the oldest of a range."""
+        asked = find_group(r"interpreter found for (?:C?[Pp]ython )?(\d[\w.+]*)", self.text)
+        return asked or find_group(r">= ?(3\.\d+)", self.find_own_capture("wanted"))
 
     @property
     def cudnn_wanted(self) -> str:

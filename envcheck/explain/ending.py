@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from envcheck.explain.resolver import Clash, read_clash
 from envcheck.explain.statements import Raised, Stated, read_advice, read_raised, read_stated
@@ -13,13 +14,18 @@ _GOING_ON = 3  # lines after a remark by which a program shows that it went on
 TAIL_BYTES = 4096  # at the end of a log, looked at for what a program achieved
 _WORK = (
     r"\d(?:it/s|s/it|ms/step|us/sample)|\bepoch\W*\d|(?:\b|_)loss\W{1,3}\d|[Ss]ucceeded|Successfully"
-    r" installed"
+    r" installed|\b(?:Installed|Audited) \d+ packages? in \d"
     r"|^(?!.*\b[1-9]\d{0,5} failed).*\b(?:passed|PASSED)\b"
     r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
     r" per second"
     r"|Application startup complete|\b[Tt]raining (?:has )?(?:finished|completed?|done)\b"
     r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
     r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
+)
+# What says of itself that it is done: the rest of the work above may have been cut off.
+_DONE = (
+    r"(?i)succe|\b(?:installed|audited) \d|passed|complete|finished|100%|\bdone\b"
+    r"|Built target"
 )
 _FAILING = (
     r"(?i)error|\bfail|exception|traceback|\babort|\bcannot\b|\bcan't\b|\bunable\b|\bkilled\b"
@@ -31,6 +37,11 @@ _FAILED = (
     r"^\W*(?:[\w./\\ -]{1,60}: )?(?i:fatal|error|failed)\b(?!\W{0,3}0\b)|\w(?:Error|Exception): "
     r"|(?i:\bcore dumped|\bsegmentation fault|\bnon-zero exit)|^(?:Killed|Aborted)\b"
     r"|(?i:\bexit(?:ed)?(?: with)?(?: code| status)?:? [1-9])"
+)
+# of an installer, about a program that it started, which said itself why it failed
+_RELAYS = (
+    r"subprocess|[Ff]ail(?:ed|ure)? (?:to )?build|did not run successfully|exit code: \d"
+    r"|failed-wheel-build|metadata-generation-failed|^\W*note: "
 )
 _END = 6  # lines at the end of a log, in which a failure is its last word
 _QUIET = 9  # lines of output without a failing word by which a program shows that it went on
@@ -48,6 +59,7 @@ class Ending:
     clash: Clash | None = None  # of a resolver that found nothing
     stated: Stated | None = None  # a sentence that names what is wrong
     advice: str = ""  # the command that the tool itself proposes
+    achieved: str = ""  # the line by which a log without a failing line at its end says it is done
     failed: str = ""  # the line in which the end says that something failed
     failed_line: int = 0
     file: str = "-"
@@ -89,9 +101,11 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
     works = [number for number, text in enumerate(tail, tail_start) if re.search(_WORK, text)]
     failing = [number for number, text in enumerate(tail, 1) if re.search(_FAILING, text)]
     quiet = tail[max(failing, default=0) :]
+    achieved = clean_line(tail[works[-1] - tail_start].encode()).text if works else ""
     failed, failed_line = "", 0
+    begin = max(_find_end(tail, tail_start), max(works, default=0))
     for number, text in enumerate(tail, tail_start):
-        if number > max(lines - _END, max(works, default=0)) and re.search(_FAILED, text):
+        if number > begin and re.search(_FAILED, text) and not re.search(_RELAYS, text):
             failed, failed_line = clean_line(text.encode()).text[:500], number
     is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
     return Ending(
@@ -103,10 +117,17 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
         read_clash(tail),
         read_stated(tail, lines),
         read_advice(tail),
+        achieved if not failing and re.search(_DONE, achieved) else "",
         failed,
         failed_line,
         file,
     )
+
+
+def _find_end(tail: Sequence[str], start: int) -> int:
+    """Return the line behind which the last words stand, those of a build that pip relays first."""
+    relayed = [number for number, text in enumerate(tail) if "[end of output]" in text]
+    return start + (relayed[-1] if relayed else len(tail)) - _END - 1
 
 
 def _split_lines(text: bytes) -> list[str]:

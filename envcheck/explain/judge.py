@@ -18,7 +18,7 @@ from envcheck.explain.claim_values import (
 from envcheck.explain.cures import build_cure, names_of
 from envcheck.explain.ending import Ending
 from envcheck.explain.facts import MISSING_RELEASES, build_context
-from envcheck.explain.last_words import judge_raised, judge_stated
+from envcheck.explain.last_words import judge_compiled, judge_raised, judge_stated
 from envcheck.explain.log import (
     Claim,
     Log,
@@ -191,7 +191,8 @@ def _quote_scan(scan: Scan) -> Scan:
     raised = scan.ending.raised
     if raised is not None:
         raised = replace(raised, message=quote(raised.message))
-    return replace(scan, events=tuple(events), ending=replace(scan.ending, raised=raised))
+    ending = replace(scan.ending, raised=raised, failed=quote(scan.ending.failed))
+    return replace(scan, events=tuple(events), ending=ending)
 
 
 def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
@@ -351,7 +352,7 @@ def judge_log(
 
     `ending` says how the log ends; leave it out if the program is known to have failed.
     """
-    log = Log(events, matrix, facts, ending.lines)
+    log = Log(events, matrix, facts, ending)
     claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
     claims = [_with_cause_there(log, claim, ending) for claim in claims]
     machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
@@ -373,7 +374,8 @@ def judge_log(
     root = find_root(ordered)
     is_name = root is not None and root.id == "dependency-conflict"
     lowest = Strength.UNUSED_GPU if is_name else Strength.AFTERMATH
-    if root is None or root.strength <= lowest:  # it points to what stands above it
+    # a weak one points to what stands above it; a limit below it, with its value, says why
+    if root is None or root.strength <= lowest or _states_limit(ending, root):
         ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
     root = find_root(ordered)
     unused: tuple[Claim, ...] = ()
@@ -423,7 +425,9 @@ def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
         return finding
     releases = find_fitting_releases(clash, log.matrix)
     fix = clash.remedy
-    if releases and all(is_known_distribution(name_of(item), log.matrix) for item in releases):
+    if clash.first.package == "python" and clash.tool.startswith("uv"):
+        fix = finding.fix or fix  # uv's hint: no index has another Python
+    elif releases and all(is_known_distribution(name_of(item), log.matrix) for item in releases):
         claim = Claim(finding.id, Strength.OPEN, clash.message)
         cure = InstallTogether(releases, clash.tool)
         fix = write_fix(cure, ClaimValues(log, claim).situation) or fix
@@ -442,13 +446,29 @@ def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterato
 
     raised, stated = ending.raised, ending.stated
     claim = judge_raised(raised, ending.file) if raised and is_last(raised.number) else None
+    said: list[Claim] = []
+    if stated and is_last(stated.number):
+        said = list(judge_stated(stated, log, ending.file))
+    if claim and any(item.id in claim.rivals for item in said):
+        yield from said  # another line decides between the two
+        return
     if claim is not None:
         yield claim
-    if stated is None or not is_last(stated.number) or _is_known_line(log, stated.number):
-        return
-    for claim in judge_stated(stated, log, ending.file):
-        if expects_gpu or not is_unused_gpu(claim) or is_exception(stated.text):
-            yield claim
+    if ending.raised or ending.failed or log.has("ninja-failed"):
+        yield from judge_compiled(log)
+    if stated and not _is_known_line(log, stated.number):
+        for item in said:
+            if expects_gpu or not is_unused_gpu(item) or is_exception(stated.text):
+                yield item
+
+
+def _states_limit(ending: Ending, root: Claim) -> bool:
+    """Return whether a line behind those of the root names a limit and the value that breaks it."""
+    stated = ending.stated
+    last = max((event.last_line for event in root.events), default=0)
+    if stated is None or not (stated.found and stated.releases.startswith(">")):
+        return False
+    return 0 < last < stated.number
 
 
 def _is_known_line(log: Log, number: int) -> bool:
@@ -564,7 +584,7 @@ def _report_without_cause(
 
     If there are none, that all is well, for which `headline` says why.
     """
-    findings = list(notes)
+    findings, last = list(notes), ""
     known = signatures_by_name()
     line = ending.failed_line
     if line and not (claims or unclear or _is_known_line(log, line)):
@@ -574,7 +594,10 @@ def _report_without_cause(
             quote(fill_message(known[item.signature].meaning, item.values) or item.text)
             for item in unclear
         ]
-        message = f"{' '.join(dict.fromkeys(meanings))} The log does not show the cause."
+        last = _find_last_error(unclear, ending)
+        shown = "Nothing that envcheck knows explains" if last else "The log does not show"
+        what = "the last error." if last else "the cause."
+        message = f"{' '.join(dict.fromkeys(meanings))} {shown} {what}"
         found = _with_next_step(log, _build_symptom(message, unclear), unclear)
         if ending.advice:
             found = replace(found, fix=Remedy(f"The tool itself says: {quote(ending.advice)}"))
@@ -584,12 +607,15 @@ def _report_without_cause(
     harmless = log.select("smi-gpu-row", "python-user-warning", PLACED)
     if claims or unclear:
         verdict, headline = UNDETERMINED, "The log shows a failure, but not its cause."
-        if unclear and (last := _find_last_error(unclear, ending)):
+        if last:
             last = textwrap.shorten(quote(last), _LONGEST, placeholder=" ...")
             headline = f"The last error is none that envcheck knows: {last}"
     elif harmless and not headline:
         headline = "Nothing in this log reports a failure: nothing to repair."
         findings.insert(0, _build_note(NOISE, headline, harmless))
+    elif not headline and ending.achieved:
+        done = textwrap.shorten(quote(ending.achieved), _LONGEST, placeholder=" ...")
+        headline = f"Nothing in this log reports a failure; it ends well: {done}"
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
     return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
@@ -645,7 +671,10 @@ def _list_direct_claims(log: Log) -> Iterator[Claim]:
     known = signatures_by_name()
     for event in log.events:
         signature = known[event.signature]
-        if signature.finding and signature.role in ("cause", "symptom"):
+        entry = catalogue().get(event.values.get("own_id", ""))
+        if entry is not None:  # of a report of envcheck's
+            yield Claim(entry.id, Strength.FINAL, entry.headline, (event,))
+        elif signature.finding and signature.role in ("cause", "symptom"):
             yield make_claim(signature, (event,), {})
 
 

@@ -49,7 +49,8 @@ class _Sentence:
     rivals: tuple[str, ...] = ()
 
 
-_PROGRAM = "program-error"
+_PROGRAM, _ACCESS = "program-error", "A service refuses what the program asks for"
+_NEVER = r"(?!)"
 _SENTENCES = {
     "arguments": _Sentence(
         _PROGRAM, "The program does not take the arguments that it is given.", "arguments"
@@ -73,7 +74,18 @@ _SENTENCES = {
         "quoting",
         "quoted",
     ),
-    "refused": _Sentence(_PROGRAM, "A service refuses what the program asks for.", "access"),
+    "replaced": _Sentence(
+        "dependency-conflict",
+        "{0} is withdrawn: the message names what takes its place.",
+        "replaced",
+        rivals=(_PROGRAM,),
+    ),
+    "unoffered": _Sentence(
+        "dependency-conflict",
+        "No index offers {0} for the Pythons and platforms that the project asks for.",
+        rivals=("python-unsupported",),
+    ),
+    "refused": _Sentence(_PROGRAM, f"{_ACCESS}.", "access"),
 }
 
 
@@ -104,11 +116,32 @@ def _read_fault(stated: Stated) -> _Sentence:
     """Read a fault that is named by its finding, or by the number of an error of CUDA."""
     if stated.kind == "code":
         finding = load_driver_errors().get(stated.what, "")
-        return _Sentence(finding, "A call of CUDA ended with error {0}.", capture="code")
+        why = catalogue()[finding].headline if finding else ""
+        return _Sentence(finding, f"A call of CUDA ended with error {{0}}. {why}", capture="code")
     if stated.found:
         message = "The compiler {0}, which the build names, is not installed."
         return _Sentence(stated.what, message, capture="compiler")
     return _Sentence(stated.what, catalogue()[stated.what].headline)
+
+
+_REFUSED_SOURCE = (
+    r"(?P<file>[^\s:()]+\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|pyx))(?::\d+(?::\d+)?|\(\d+\))"
+    r": (?:fatal )?error: (?P<what>.+)"
+)
+
+
+def judge_compiled(log: Log) -> Iterator[Claim]:
+    """Say what the first source is refused for that a compiler does not take."""
+    for event in log.select("error-unknown"):
+        refused = re.match(_REFUSED_SOURCE, event.text)
+        if refused:
+            what = f"{posixpath.basename(refused['file'])}: {refused['what']}"
+            message = f"The source does not compile: {what.rstrip('.?')}."
+            finding, other = _PROGRAM, "dependency-conflict"
+            if any("wheel" in item.text for item in log.select("ninja-failed")):
+                finding, other = other, finding  # a published source, with what is installed
+            yield Claim(finding, Strength.FAILED_PART, message, (event,), rivals=(other,))
+            return
 
 
 def build_damage_claim(path: str, event: Callable[..., Event]) -> Claim:
@@ -134,34 +167,43 @@ def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) ->
     if stated.what in _OF_PART:
         finding, capture = _OF_PART[stated.what]
         value = stated.releases if capture == "wanted" else stated.releases.lstrip("<>=!~")
-        yield Claim(finding, Strength.FAILED_PART, message, (event((capture, value)),))
+        strength = Strength.LIMIT_AND_VALUE if stated.found else Strength.FAILED_PART
+        yield Claim(finding, strength, message, (event((capture, value)),))
         return
     name = canonical_name(stated.what.partition("[")[0])
     if is_known_distribution(name, log.matrix):
         needed = event(("needed", f"{stated.what}{stated.releases}"))
         yield Claim("dependency-conflict", Strength.FAILED_PART, message, (needed,))
     elif is_exception(stated.text) and (stated.found or not stated.releases):
-        yield Claim("dependency-conflict", Strength.FAILED_PART, message, (event(),))
+        lacking = (("lacking", name),) if not stated.releases else ()
+        yield Claim("dependency-conflict", Strength.FAILED_PART, message, (event(*lacking),))
 
 
-# What an exception of a kind says, whoever raises it.
-
-
-# What an exception of a kind says is at fault, whoever raises it: what a remedy calls it, the
-# sentence, and the kinds.
-_SUBJECTS = (
-    (
-        "file",
+# What an exception says is at fault, whoever raises it: what a remedy calls it, the sentence, the
+# kinds, and the words of a message that any exception may carry.
+_SUBJECTS = {
+    "content": (
+        "A file's content is not what the program expects",
+        (
+            "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
+            " UnidentifiedImageError ParserError ScannerError BadZipfile"
+        ),
+        (
+            r"(?i)\b(?:file|image|stream|archive|header)\b.{0,40}\b(?:truncated|corrupt(?:ed)?)\b"
+            r"|\bbroken data stream\b|\bcannot identify image file\b"
+        ),
+    ),
+    "file": (
         "A file or folder that the program names is not there, or may not be used",
         "FileNotFoundError NotADirectoryError IsADirectoryError PermissionError FileExistsError",
+        r"(?i)\b(?:file|folder|directory)\b.{0,200}\bcannot be (?:opened|created|written)\b",
     ),
-    (
-        "access",
-        "A service refuses what the program asks for",
+    "access": (
+        _ACCESS,
         "GatedRepoError NoCredentialsError AuthenticationError RateLimitError",
+        r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
     ),
-    (
-        "service",
+    "service": (
         "A service or the network did not give what the program asked for",
         (
             "ConnectionError ConnectTimeout ReadTimeout HTTPError HTTPStatusError SSLError"
@@ -170,35 +212,28 @@ _SUBJECTS = (
             " ConnectionRefusedError ConnectionResetError NameResolutionError NewConnectionError"
             " APIConnectionError"
         ),
+        _NEVER,
     ),
-    (
-        "content",
-        "A file's content is not what the program expects",
-        (
-            "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
-            " UnidentifiedImageError ParserError ScannerError BadZipfile"
-        ),
-    ),
-    (
-        "input",
+    "input": (
         "The input ended before the loop that reads it",
         "OutOfRangeError StopIteration",
+        _NEVER,
     ),
-    (
-        "code",
+    "code": (
         "The program's own code or its arguments are at fault",
         (
             "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
             " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"
             " ConfigAttributeError NotImplementedError ValidationError"
         ),
+        _NEVER,
     ),
-)
-_OF_KIND = {kind: (fault, text) for fault, text, kinds in _SUBJECTS for kind in kinds.split()}
+}
+_OF_KIND = {kind: fault for fault, (_, kinds, _) in _SUBJECTS.items() for kind in kinds.split()}
 _REFUSED = r"(?i)\b(?:401|403|gated|unauthorized|forbidden|restricted)\b"
 # What names the environment all the same: a library, a tool of CUDA, a device, a system call.
 _OF_ENVIRONMENT = (
-    r"(?i)\.(?:so|dll|dylib)\b|\b(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
+    r"(?i)\.(?:so|dll|dylib)\b|(?<![\w-])(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
     r"|cl\.exe|/dev/|No space left|shared memory|CUDA_HOME"
 )
 _ASKED_NAME = (
@@ -209,24 +244,6 @@ _OTHER_RELEASE = (
     r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
     r"|missing \d+ required|is not a package|got multiple values"
 )
-# What a message says of a file or an account, whichever exception carries it.
-_OF_MESSAGE = {
-    "content": (
-        "A file's content is not what the program expects",
-        (
-            r"(?i)\b(?:file|image|stream|archive|header)\b.{0,40}\b(?:truncated|corrupt(?:ed)?)\b"
-            r"|\bbroken data stream\b|\bcannot identify image file\b"
-        ),
-    ),
-    "file": (
-        "A file or folder that the program names is not there, or may not be used",
-        r"(?i)\b(?:file|folder|directory)\b.{0,200}\bcannot be (?:opened|created|written)\b",
-    ),
-    "access": (
-        "A service refuses what the program asks for",
-        r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
-    ),
-}
 # What reads a file that a program names: an exception of any kind from there is of its content.
 _READS_FILES = (
     r"/(?:torch/serialization|safetensors/\w+|numpy/lib/(?:_?npyio\w*|_?format\w*)|PIL/\w+"
@@ -239,6 +256,12 @@ _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's
 _REFUSES_VALUE = (
     r"(?i)^RuntimeError: .*\b"
     r"(?:dtypes?|shapes?|sizes?|dimensions?|expected|must be|got|out of range)\b"
+)
+# of what a package itself raises about what it is asked for
+_REFUSES = (
+    r"(?i)^no such \w|\bdoes ?n.t exist\b|\bdoes not exist\b|\b(?:unknown|invalid|unrecognized)\b"
+    r"|\bnot (?:a )?(?:valid|recognized|in the list)\b|\bmust (?:be|have)\b|\bnot set\b"
+    r"|\b(?:allowed|supported|possible|available) (?:values|types|options|choices|names)\b"
 )
 _DEMANDS = ("ImportError", "ModuleNotFoundError", "PackageNotFoundError")  # of what is installed
 _ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
@@ -265,6 +288,9 @@ _STARTS_GPU = (
 )
 
 
+_ARCH_FLAGS = r"/torch/utils/cpp_extension\.py$"
+
+
 def judge_raised(raised: Raised, file: str) -> Claim | None:
     """Say what an exception alone states; None where it may have any cause."""
     event = Event("python-traceback", (), raised.text[:500], file, raised.number, raised.number)
@@ -280,12 +306,14 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
         return _judge_releases(raised, packages, event)
     if packages and raised.kind == "SyntaxError":
         return _judge_module(raised, packages[-1], event)
-    fault, subject = _read_subject(raised)
+    fault, subject = _name_fault(raised), ""
     is_own_code = raised.owners[-1:] == ("",)
     if is_own_code and raised.kind in _OF_OWN_CODE:
         fault, subject = "code", "The program's own code refuses what it is given"
     elif not fault and is_own_code and re.search(_REFUSES_VALUE, raised.text):
         fault, subject = "code", "The program gives a function a value that it does not take"
+    elif not fault and packages and raised.is_stated and re.search(_REFUSES, raised.message):
+        fault, subject = "code", f"{packages[-1]} refuses what the program asks of it"
     if fault == "service" and re.search(_REFUSED, raised.message):
         fault = "access"
     if not fault or re.search(_OF_ENVIRONMENT, raised.message):
@@ -294,7 +322,8 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
     rivals = ("dependency-conflict",) if is_own else ()
     owner = (("package", packages[-1]),) if packages else ()
     event = replace(event, captures=(("fault", fault), *owner))
-    return Claim("program-error", Strength.SIDE_EFFECT, f"{subject}.", (event,), rivals=rivals)
+    message = f"{subject or _SUBJECTS[fault][0]}."
+    return Claim("program-error", Strength.SIDE_EFFECT, message, (event,), rivals=rivals)
 
 
 def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
@@ -305,6 +334,8 @@ def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
     if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
         message = "The program runs in a Python too old for it, which does not know f-strings."
         return "python-unsupported", message, ()
+    if raised.message == "list index out of range" and re.search(_ARCH_FLAGS, raised.deepest):
+        return "gpu-absent", "The build asks the GPU what to compile for, and finds none.", ()
     if not re.search(_OTHER_RELEASE, raised.message):
         for place, finding, message, rivals in _STARTS_GPU:
             if re.search(place, raised.deepest):
@@ -312,14 +343,13 @@ def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
     return None
 
 
-def _read_subject(raised: Raised) -> tuple[str, str]:
-    """Name what is at fault by the message, else by the kind of the exception."""
-    for fault, (subject, pattern) in _OF_MESSAGE.items():
+def _name_fault(raised: Raised) -> str:
+    """Name what is at fault by the message, else by the kind of the exception; "" unknown."""
+    for fault, (_, _, pattern) in _SUBJECTS.items():
         if re.search(pattern, raised.message):
-            return fault, subject
-    if raised.kind not in _OF_KIND and re.search(_READS_FILES, raised.deepest):
-        return "content", _OF_MESSAGE["content"][0]
-    return _OF_KIND.get(raised.kind, ("", ""))
+            return fault
+    reads_file = re.search(_READS_FILES, raised.deepest)
+    return _OF_KIND.get(raised.kind, "content" if reads_file else "")
 
 
 def _judge_module(raised: Raised, package: str, event: Event) -> Claim:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 
+from envcheck.explain.ending import Ending
 from envcheck.explain.signatures import (
     Conclusion,
     Event,
@@ -215,10 +216,15 @@ class Log:
     """The messages of a log, the matrix, and the machine's facts where they are known."""
 
     def __init__(
-        self, events: Sequence[Event], matrix: Matrix, facts: Facts | None, lines: int = 0
+        self,
+        events: Sequence[Event],
+        matrix: Matrix,
+        facts: Facts | None,
+        ending: Ending = Ending(),  # noqa: B008 - a value that never changes
     ) -> None:
         known = signatures_by_name()
-        self.lines = lines
+        self.lines = ending.lines
+        self.advice = ending.advice
         self.harmless_events: list[Event] = []  # lines that complain and are known to mean no harm
         events_kept: list[Event] = []
         for event in events:

@@ -17,7 +17,7 @@ from envcheck.model.versions import can_be_met
 _NAME = r"(?:__)?[A-Za-z][\w.-]*(?:\[[\w,.-]+\])?"
 _BOUND = r"[<>=!~]{1,3} ?[\w.*+!]*\w"
 _RANGE = rf"(?P<range>{_BOUND}(?:(?:, ?| and ){_BOUND})*)"
-_OF = rf"(?: ?\({_BOUND}\)| \([\w.]+\)|{_BOUND}| \d[\w.+!]*)"  # which release it is
+_OF = rf"(?: ?\({_BOUND}\)| \([\w.]+\)|{_BOUND}(?:,{_BOUND})*| \d[\w.+!]*)"  # which release it is
 _WHAT = rf"(?P<what>{_NAME}) ?\(?{_RANGE}"
 _BUILD = r"(?P<release>[<>=]{0,2}\d[\w.*|]*)"
 _REQUIRES = r"(?:is not installable because it requires|would require)"
@@ -39,6 +39,8 @@ _DEMANDS = (
     # pytorch-cuda =12.4 * is not installable because it requires __cuda >=12.4 *, which conflicts
     rf"(?P<who>{_NAME}) {_BUILD}(?: [\w*.]+)? {_REQUIRES} {_WHAT}",
     rf"(?P<what>{_NAME}) (?P<line>\d[\d.]*)\*\* is requested",
+    # uv: the requested Python version (>=3.8) does not satisfy Python>=3.9
+    r"requested (?P<what>Python) version \(>=(?P<line>3\.\d+)[^)]*\) does not satisfy",
     rf"(?P<what>{_NAME}) {_RANGE}(?: [\w*.]+)? is requested",
 )
 # Who speaks, by a word of its own.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
-from envcheck.explain.text import clean_line, is_shown
+from envcheck.explain.text import clean_line, is_exception, is_shown
 from envcheck.frameworks import identities
-from envcheck.model import dataclass
+from envcheck.model import dataclass, replace
 from envcheck.model.text import find_group
 
 _EXCEPTION = (
@@ -15,12 +16,19 @@ _EXCEPTION = (
 )
 # What a launcher raises for the program that it started, whose own traceback says why.
 _LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "CalledProcessError", "RayTaskError")
+# What a process says whose peer is gone: another one failed first.
+PEER_GONE = (
+    r"(?i)connection (?:was )?(?:closed|reset|aborted|lost)(?: by (?:remote )?peer)?|broken pipe"
+    r"|remote process (?:has )?exited|peer .{0,40}\b(?:gone|terminated|closed)"
+    r"|watchdog caught collective|process group .{0,40}\b(?:aborted|destroyed)"
+)
 _FRAME = r"\s*File \"([^\"]+)\", line \d+, in "
 # behind the indented lines of a frame: queue.Empty, struct.error, Refused; not a launcher's table
 _ANY_EXCEPTION = r"((?:[A-Za-z_]\w*\.)+\w{2,80}|[A-Z]\w{2,80})(?:: (.*))?$"
 _PACKAGE = r".*(?:site|dist)-packages[/\\]([A-Za-z]\w*)"
 _STANDARD = r".*[/\\](?:lib[/\\]python3\.\d+|Lib)[/\\]"
 _LINES = 400  # at the end of a log
+_MESSAGE_LINES = 8  # of one exception
 
 
 @dataclass
@@ -42,27 +50,48 @@ class Raised:
 
 
 def read_raised(lines: Sequence[str], last: int) -> Raised | None:
-    """Return the last exception behind the frames of a traceback, in lines that end at `last`."""
+    """Return the last exception behind the frames of a traceback, in lines that end at `last`.
+
+    One that only says that another process failed or is gone counts where there is no other.
+    """
     lines = lines[-_LINES:]
     texts = [clean_line(line.encode()).text for line in lines]
+    gone = None
     for place in range(len(texts) - 1, -1, -1):
-        above, below = lines[:place], lines[place + 1 :]
-        is_below = "".join(above[-1:]).startswith("  ")
-        match = re.match(_ANY_EXCEPTION if is_below else _EXCEPTION, texts[place])
-        kind = match[1].rpartition(".")[2] if match else ""
-        if match is None or kind in _LAUNCHERS:
+        raised = _read_exception(lines, texts, place)
+        if raised is None:
             continue
-        frames = _list_frames(texts, place)
-        is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
-        shown = _read_shown(above) if kind == "SyntaxError" else ""
-        if frames or shown or (is_last and not is_below):
-            owners = tuple(map(_find_owner, frames))
-            deepest = "".join(frames[-1:]).replace("\\", "/")
-            message = (match[2] or "").strip()
-            is_stated = any(re.match(r"\s+raise\b", line) for line in above[-_RAISE:])
-            number = last - len(below)
-            return Raised(kind, message, number, owners, deepest, shown, is_stated)
-    return None
+        raised = replace(raised, number=last - len(lines) + place + 1)
+        if raised.kind not in _LAUNCHERS and not re.search(PEER_GONE, raised.message):
+            return raised
+        gone = gone or (raised if raised.message else None)
+    return gone
+
+
+def _read_exception(lines: Sequence[str], texts: Sequence[str], place: int) -> Raised | None:
+    """Read the exception that a line names, with the frames above it."""
+    above, below = lines[:place], lines[place + 1 :]
+    is_below = "".join(above[-1:]).startswith("  ")
+    match = re.match(_ANY_EXCEPTION if is_below else _EXCEPTION, texts[place])
+    kind = match[1].rpartition(".")[2] if match else ""
+    if match is None:
+        return None
+    frames = _list_frames(texts, place)
+    is_last = all(not line.strip() or line[0].isspace() for line in below)  # of its message
+    shown = _read_shown(above) if kind == "SyntaxError" else ""
+    if not (frames or shown or (is_last and not is_below)):
+        return None
+    owners = tuple(map(_find_owner, frames))
+    deepest = "".join(frames[-1:]).replace("\\", "/")
+    message = (match[2] or "").strip() or _read_message(below)
+    is_stated = any(re.match(r"\s+raise\b", line) for line in above[-_RAISE:])
+    return Raised(kind, message, 0, owners, deepest, shown, is_stated)
+
+
+def _read_message(below: Sequence[str]) -> str:
+    """Return the first sentence of a message that begins below the name of its exception."""
+    indented = takewhile(lambda line: not line.strip() or line[0].isspace(), below[:_MESSAGE_LINES])
+    return " ".join(" ".join(indented).split()).partition(". ")[0]
 
 
 def _read_shown(lines: Sequence[str]) -> str:
@@ -93,20 +122,41 @@ def _find_owner(path: str) -> str:
 
 
 _RAISE = 3  # lines in which a traceback shows the statement that raised it
+_ADVICE_LINES = 20  # at the end of a log
 _TOOLS = r"(?:uv|poetry|pdm|pixi|pipenv|pip3?|python3? -m pip|conda|mamba|micromamba)"
+# What to do in the tool's own words, the most definite first: a command in quotes, a line that is
+# marked as a hint, a sentence.
 _ADVICE = (
-    r"(?i:\b(?:run|use|using|try|via|execute|install|with):?) (?:it )?"
-    rf"[`'\"](?P<command>{_TOOLS} [^`'\"|;&<>$]+)[`'\"]"
+    (
+        r"(?i:\b(?:run|use|using|try|via|execute|install|with|command):?) (?:it |the command )?"
+        rf"[`'\"](?P<advice>{_TOOLS} [^`'\"|;&<>$]+)[`'\"]"
+    ),
+    r"(?m)^\W*(?i:hint|help|tip|suggestion|solution): +(?P<advice>(?!See above)\S.{8,300})$",
+    (
+        r"(?m)(?:^|[.!:] )(?P<advice>(?:Please|You can|You (?:need|have) to|Try|Consider"
+        r"|Did you mean|To (?:fix|resolve|solve) (?:this|it))\b[^\n]{8,200}?[.!?](?=\s|$))"
+    ),
+    r"\w(?:Error|Exception): .*[:;,] (?P<advice>use [^\n]{4,160})",
+)
+# what is never repeated as advice, whoever wrote the log
+_RISKY = (
+    r"[|;&$]|\b(?:sudo|rm|curl|wget|chmod|chown|mkfs|dd|regardless)\b"
+    r"|--(?:break|force|trusted|frozen)"
 )
 
 
 def read_advice(lines: Sequence[str]) -> str:
-    """Return the last command of an installer that a tool's own words propose, "" for none.
+    """Return what to do by a program's own last words, "" where they do not advise.
 
     Sample: "Run `poetry lock` to fix the lock file." -> poetry lock
     """
-    found = re.findall(_ADVICE, "\n".join(lines[-_RAISE * 4 :]))
-    return found[-1] if found else ""
+    text = "\n".join(clean_line(line.encode()).text for line in lines[-_ADVICE_LINES:])
+    for pattern in _ADVICE:
+        hits = (match["advice"] for match in re.finditer(pattern, text))
+        found = [words for words in hits if not re.search(_RISKY, words)]
+        if found:  # a second command is for where the first does not help
+            return found[0 if pattern is _ADVICE[0] else -1].strip()
+    return ""
 
 
 # Sentences that state what is wrong.
@@ -118,7 +168,8 @@ _FLOOR = rf"(?:at least |>= ?|version |v)*(?P<floor>{_RELEASE})"
 _BOUND = rf"(?:[<>=!~]=|[<>]) ?{_RELEASE}"
 _RANGE = rf"\(?(?P<range>{_BOUND}(?:, ?{_BOUND})*)"
 _SUBJECT = (
-    r"[`'\"]?(?:\b|__)(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver|(?i:compute|cuda) capability"
+    r"[`'\"]?(?:\b|__)(?P<what>NVIDIA driver|CUDA toolkit|CUDA driver"
+    r"|(?i:compute|cuda|device with) capability"
     rf"|{_NAME})[`'\"]?"
 )
 _ARTICLE, _LEAST = r"(?:the |a |an )?", r"(?:at least |>= ?)v?"
@@ -161,6 +212,17 @@ _ABSENT = (
     rf"{_NEEDS} (?:the )?[`'\"]?(?P<what>{_NAME})[`'\"]?{_LACKS}",
     rf"{_BY_PIP} (?:-U |--upgrade )?[`'\"]?(?P<what>{_NAME})",
 )
+# of an exception alone: it was raised for this
+_UNINSTALLED = (
+    r"(?:is not|is ?n.t|is required but not|must be|needs to be|has to be) (?:installed|available)"
+)
+_LACKED = (
+    rf"(?i:package|module|library|dependency) (?:for )?[`'\"]?(?P<what>{_NAME})[`'\"]?"
+    r" (?:does ?n.t|does not) seem to be installed"
+    rf"|[`'\"](?P<quoted>{_NAME})[`'\"] (?:package |library |module )?{_UNINSTALLED}"
+    rf"|(?i:missing (?:optional |required )?(?:dependency|package|module)):? [`'\"]?"
+    rf"(?P<missing>{_NAME})"
+)
 _FOUND = rf"(?i:found|have|has|got|installed|using|is)\b[^\d]{{0,40}}?v?({_RELEASE})"
 # CUDA 12.4 on a driver that only supports up to 11.4
 _BEYOND_DRIVER = r"CUDA (?P<cuda>\d+\.\d).{0,60}\bdriver\b.{0,60}\bsupports?\D{0,40}(\d+\.\d)"
@@ -192,6 +254,17 @@ _ARGUMENTS = (
     r"^\S+: error: (?:unrecognized arguments|the following arguments are required|argument \S+: "
     r"|ambiguous option)"
 )
+_GONE_NAME = r"[`'\"]?(?P<name>[A-Za-z_][\w.-]+(?:\(\))?)[`'\"]?"
+# jax.tree_map was removed in JAX v0.6.0: use jax.tree.map; The 'sklearn' PyPI package is
+# deprecated, use 'scikit-learn'
+_REPLACED = (
+    rf"(?!.*Warning\b)(?:.*? )??{_GONE_NAME}(?: [A-Za-z]+){{0,2}} (?:is|was|has been) (?:now )?"
+    r"(?:deprecated|removed|renamed|replaced|dropped|withdrawn)\b.*\b"
+    r"(?:[Uu]se|[Ii]nstall|by|to|in favou?r of|switch to) (?:the )?[`'\"]?\w"
+)
+_CAPABILITY = r"\((\d{1,2}), (\d)\)"  # (8, 0): as Python writes it
+# Poetry: Package tensorflow (2.15.0) not found.
+_UNOFFERED = rf"^(?i:error: )?Package (?P<name>{_NAME} \({_RELEASE}\)) not found\.?$"
 _DAEMON = r"(?i)\bcannot connect to the (?P<daemon>[\w-]+) daemon\b"
 _REFUSED = (
     r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
@@ -218,7 +291,7 @@ _FAULTS = {
     "ptxas-problem": rf"{_STARTS}ptxas\b",
     "toolkit-missing": rf"{_STARTS}nvcc\b",
     "build-tools-missing": (
-        rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:C|C\+\+|host) compiler"
+        rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:\w[\w+]* )?compiler"
         r"|Python (?:libs|headers))(?![\w.+-])"
         r"|No such file or directory: '(?:gcc|g\+\+|cc|c\+\+|clang|cmake|ninja)'"
         r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*?(?P<compiler>(?:gcc|g\+\+|clang(?:\+\+)?|cc)"
@@ -249,6 +322,7 @@ _SENTENCES = {  # kind -> its words; a group is the one value
     "no-gpu": _NO_GPU,
     "arguments": _ARGUMENTS,
     "daemon": _DAEMON,
+    "unoffered": _UNOFFERED,
 }
 _WARNING = r"\bWARN(?:ING)?\b"
 # of NCCL and other writers of levels that no logger frames: it states a fact, never a cause
@@ -261,7 +335,7 @@ class Stated:
     """A sentence that names what is wrong, with its values."""
 
     # "needs", "library", "damaged", "refused", "pattern", "fault", "code", "lock", "no-gpu",
-    # "arguments", "daemon"
+    # "arguments", "daemon", "replaced", "unoffered"
     kind: str
     text: str
     number: int  # of its line in the log, 1-based
@@ -291,23 +365,32 @@ def read_stated(lines: Sequence[str], last: int) -> Stated | None:
 
 
 def _read_line(text: str, number: int) -> Stated | None:
-    sentence = _read_sentence(text, number)
-    if sentence:
-        return sentence
+    text = re.sub(_CAPABILITY, r"\1.\2", text)
+    readers = (_read_sentence, _read_library, _read_needs, _read_fault)
+    return next(filter(None, (read(text, number) for read in readers)), None)
+
+
+def _read_library(text: str, number: int) -> Stated | None:
+    library = re.search(_LIBRARY, text) if re.search(_NOT_LOADED, text) else None
+    if library is None or re.search(_BEYOND_DRIVER, text):
+        return None
+    name = library["library"] or f"lib{library['bare'].removeprefix('nv')}.so.1"
+    return Stated("library", text, number, name)
+
+
+def _read_needs(text: str, number: int) -> Stated | None:
+    """Read what is required, and which release of it is there."""
     beyond = re.search(_BEYOND_DRIVER, text)
     if beyond:
         return Stated("needs", text, number, "cuda driver", f">={beyond['cuda']}", beyond[2])
-    library = re.search(_LIBRARY, text) if re.search(_NOT_LOADED, text) else None
-    if library:
-        name = library["library"] or f"lib{library['bare'].removeprefix('nv')}.so.1"
-        return Stated("library", text, number, name)
     for pattern in (*_REQUIREMENTS, _PYTHON, *_ABSENT):
         match = re.search(pattern, text)
         if match:
             return _read_requirement(match, text, number)
-    if re.search(r"https?://", text) and re.search(_REFUSED, text):
-        return Stated("refused", text, number)
-    return _read_fault(text, number)
+    lacked = re.search(_LACKED, text) if is_exception(text) else None
+    if lacked:
+        return Stated("needs", text, number, "".join(filter(None, lacked.groups())).lower())
+    return None
 
 
 def _read_sentence(text: str, number: int) -> Stated | None:
@@ -315,6 +398,9 @@ def _read_sentence(text: str, number: int) -> Stated | None:
     lock = re.search(_LOCK_FILE, text) if re.search(_OUTDATED, text) else None
     if lock:
         return Stated("lock", text, number, lock["tool"] or "pipenv")
+    gone = re.match(_REPLACED, text)
+    if gone and (is_exception(text) or "PyPI package" in text):  # else a program goes on
+        return Stated("replaced", text, number, gone["name"])
     for kind, pattern in _SENTENCES.items():
         word = re.search(pattern, text)
         if word:
@@ -324,6 +410,8 @@ def _read_sentence(text: str, number: int) -> Stated | None:
 
 def _read_fault(text: str, number: int) -> Stated | None:
     """Read a fault that names no requirement: what does not start or differs, a number."""
+    if re.search(r"https?://", text) and re.search(_REFUSED, text):
+        return Stated("refused", text, number)
     for finding, pattern in _FAULTS.items():
         match = re.search(pattern, text)
         if match:
@@ -342,6 +430,6 @@ def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:
         floor = f">={parts['floor']}" if parts.get("floor") else ""
         releases = (parts.get("range") or floor).replace(" ", "")
     there = parts.get("there") or (find_group(_FOUND, text[match.end() :]))
-    name = parts["what"].lower()
+    name = parts["what"].lower().replace("device with", "compute")
     by_title = {item.title.lower(): item.name for item in identities()}
     return Stated("needs", text, number, by_title.get(name, name), releases, there)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envcheck.explain.log import Claim, Log, Strength
 from envcheck.explain.signatures import Event, signatures_by_name
+from envcheck.explain.statements import PEER_GONE
 from envcheck.model import replace
 from envcheck.rules.catalogue import catalogue
 
@@ -139,8 +140,12 @@ def weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[
     ]
     failed = [claim for claim in claims if claim not in past and not is_remark(claim)]
     failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
+    raised = ending.raised
+    is_root = raised is not None and not re.search(PEER_GONE, raised.message)
     for claim in claims:
         weighed = claim
+        if is_root and all(re.search(PEER_GONE, event.text) for event in claim.events):
+            weighed = replace(claim, strength=min(claim.strength, Strength.AFTERMATH))
         if claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}:
             weighed = replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU))
         yield weighed

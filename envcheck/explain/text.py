@@ -505,6 +505,7 @@ _SHOWN = (
     r"raise \w|#\s*define\b|(?:warnings|log|logger|logging)\.\w+\(|\d+ \| "
     r"|(?:if|elif|for|while|with) .*:$|[\[({]*'\w+': |\w+(?:Error|Exception): (?:if|when|raised)\b"
 )
+_LITERAL = r"[rRbBfF]?\"[^\"]+\"[,)]*$"
 _FRAME = rb'File "[^"<\n][^"\n]{0,400}", line \d+, in '  # "<stdin>" shows no source
 
 
@@ -522,6 +523,8 @@ def is_shown(text: str, line_before: bytes) -> bool:
     """Say whether a line is source that a traceback or a compiler shows, or a value of a dict."""
     if re.match(_SHOWN, text):
         return True
+    if re.match(_LITERAL, text) and line_before.rstrip().endswith((b"(", b'"', b",")):
+        return True  # one of the strings of a call
     return re.search(_FRAME, line_before) is not None and not is_exception(text)
 
 

@@ -90,9 +90,10 @@ def describe_failure(
 
 def _describe_output(reading: Reading) -> str:
     """Say what the output of a failed command holds, of which no cause is known."""
-    raised = reading.scan.ending.raised
-    if raised is not None:
-        return f"the program failed with this exception: {raised.text[:300]}; no cause is known"
+    ending = reading.scan.ending
+    last = ending.raised.text if ending.raised else ending.failed
+    if last:
+        return f"the last error is: {last[:300]}; no cause is known"
     if not reading.scan.events:
         return "its output holds nothing known"
     if reading.report.verdict == UNDETERMINED:

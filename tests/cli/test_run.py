@@ -89,7 +89,7 @@ def test_an_exception_without_a_known_cause_is_named() -> None:
     assert "program-error" in done.stderr.decode()  # the program's own, not the environment
     done = python("raise RuntimeError('odd')", options=("-q", "--"))
     assert done.returncode == 1
-    said = "the program failed with this exception: RuntimeError: odd; no cause is known."
+    said = "the last error is: RuntimeError: odd; no cause is known."
     assert done.stderr.decode().splitlines()[-1] == f"envcheck: the command ended with 1; {said}"
 
 

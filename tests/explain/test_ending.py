@@ -92,6 +92,11 @@ def test_what_the_end_says_of_a_failure_is_kept_unless_work_follows() -> None:
 def test_the_command_that_a_tool_proposes_is_read() -> None:
     told = "pyproject.toml changed since the lock file was made. Run `poetry lock` to fix it.\n"
     assert ending_of(told).advice == "poetry lock"
+    hint = "hint: Consider a newer `requires-python` value (like >=3.9)."
+    assert ending_of(f"error: no\n\n{hint}\n").advice == hint.removeprefix("hint: ")
+    please = "Please use pip<24.1 if you need to use this version."
+    assert ending_of(f"{please}\nERROR: no\n").advice == please
+    assert not ending_of("hint: See above for details.\nhint: run it with sudo, then try\n").advice
     assert not ending_of("Run `rm -rf build; pip install x` first\n").advice
 
 

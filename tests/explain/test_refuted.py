@@ -44,7 +44,7 @@ def start(*argv: str) -> RunCommand:
 def refutation(text: str, *actions: Action) -> str:
     """Say how a log refutes actions."""
     found = scan([("log", [text.encode()])], load_signatures())
-    return find_refutation(Log(found.events, matrix(), None, found.lines), actions)
+    return find_refutation(Log(found.events, matrix(), None, found.ending), actions)
 
 
 @pytest.mark.parametrize(

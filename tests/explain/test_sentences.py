@@ -41,6 +41,17 @@ STATED = {
     "Python 3.9.2 is not supported by the project (>=3.10).": ("needs", "python", ">=3.10", "3.9.2"),
     "ValueError: this needs `accelerate`, which is not installed": ("needs", "accelerate", "", ""),
     "ImportError: Install it with `pip install peft`.": ("needs", "peft", "", ""),
+    "ImportError: the package for FlashAttention2 doesn't seem to be installed.": (
+        "needs", "flashattention2", "", "",
+    ),
+    "ImportError: Missing optional dependency 'tables'.": ("needs", "tables", "", ""),
+    "AttributeError: jax.tree_map was removed in JAX v0.6.0: use jax.tree.map": (
+        "replaced", "jax.tree_map", "", "",
+    ),
+    "The 'sklearn' PyPI package is deprecated, use 'scikit-learn'": ("replaced", "sklearn", "", ""),
+    "requires device with capability > (8, 0) but your GPU has capability (7, 5) (too old)": (
+        "needs", "compute capability", ">8.0", "7.5",
+    ),
     "Cannot access gated repo for url https://models.example/x/config.json.": ("refused", "", "", ""),
 }  # fmt: skip
 
@@ -55,6 +66,7 @@ FAULTS = {
     "Couldn't invoke ptxas --version": "ptxas-problem",
     "OSError: cannot execute nvcc": "toolkit-missing",
     "RuntimeError: Unable to find C compiler": "build-tools-missing",
+    "error: can't find Rust compiler": "build-tools-missing",
     "error: [Errno 2] No such file or directory: 'gcc'": "build-tools-missing",
     "sampler: could not run nvidia-smi": "driver-missing",
     "mylib was made for AVX2, which is not supported here": "cpu-missing-avx",
@@ -153,3 +165,74 @@ def test_a_program_that_went_on_states_no_cause() -> None:
         *(f"epoch {number}: loss 0.5" for number in range(12)),
     ]
     assert judge_text("\n".join(lines)).primary != "toolkit-wrong-version"
+
+
+GONE = "[rank0]: RuntimeError: Connection closed by peer [127.0.0.1]:15597"
+RANKS = f"""[rank1]: Traceback (most recent call last):
+[rank1]:   File "/home/eva/t.py", line 9, in <module>
+[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'labels.csv'
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/home/eva/t.py", line 12, in <module>
+{GONE}
+"""
+
+
+def test_a_process_whose_peer_is_gone_does_not_say_why() -> None:
+    assert judge_text(RANKS).primary == "program-error"
+    assert judge_text(GONE).primary == "multi-gpu-p2p-nccl"
+
+
+def test_the_tools_own_advice_takes_the_place_of_a_general_remedy() -> None:
+    said = "ValueError: model type `x9` but Transformers does not recognize this architecture."
+    log = f"{said}\n\nYou can update Transformers with the command `pip install -U transformers`."
+    found = judge_text(log).report.findings[0]
+    assert found.fix is not None
+    assert found.fix.summary.endswith("proposes: pip install -U transformers")
+
+
+def test_a_source_that_a_compiler_refuses_is_named() -> None:
+    refused = "main.cpp:4:44: error: 'class at::Tensor' has no member named 'mull'"
+    end = "ninja: build stopped: subcommand failed.\nRuntimeError: Error building extension 'e2'"
+    found = judge_text(f"{refused}\n{end}\n").report.findings[0]
+    assert found.id == "program-error"
+    assert "main.cpp: 'class at::Tensor' has no member named 'mull'." in found.message
+    wheel = "  ERROR: Failed building wheel for fused\nFailed to build fused"
+    assert judge_text(f"{refused}\n{wheel}\n").primary == "dependency-conflict"
+
+
+def test_a_limit_below_the_error_says_why() -> None:
+    error = "NotImplementedError: No operator found for `memory_efficient_attention_forward`"
+    limit = "requires device with capability > (8, 0) but your GPU has capability (7, 5)"
+    assert judge_text(f"{error} with inputs:\n  {limit}\n").primary == "gpu-arch-too-old"
+
+
+def test_an_error_of_cuda_decides_between_a_causes_rivals() -> None:
+    frame = (
+        '  File "/env/lib/python3.11/site-packages/jax/_src/xla_bridge.py", line 760, in backends'
+    )
+    start = "RuntimeError: jaxlib/cuda/versions_helpers.cc:113: operation cuInit(0) failed: Unknown CUDA error 303"
+    end = f"Traceback (most recent call last):\n{frame}\nAssertionError\n"
+    assert judge_text(end).primary == "framework-cuda-extra-missing"
+    assert judge_text(f"{start}\n{end}").primary == "driver-missing"
+
+
+def test_what_a_package_refuses_is_the_programs_request() -> None:
+    frame = '  File "/env/lib/python3.11/site-packages/nbclient/client.py", line 295, in get\n    raise NoSuchKernel(name)'
+    log = f"Traceback (most recent call last):\n{frame}\nnbclient.NoSuchKernel: No such kernel named torch-gpu"
+    assert (
+        judge_text(log).report.findings[0].message
+        == "nbclient refuses what the program asks of it."
+    )
+
+
+def test_a_string_of_a_shown_call_claims_nothing() -> None:
+    shown = 'raise RuntimeError(\n    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with "\n)\n'
+    assert judge_text(shown).primary != "program-error"
+
+
+def test_a_log_that_says_it_is_done_is_compatible() -> None:
+    done = "Collecting tqdm\nSuccessfully installed einops-0.8.2 tqdm-4.70.1\n"
+    report = judge_text(done).report
+    assert report.verdict == "compatible"
+    assert report.headline.endswith("it ends well: Successfully installed einops-0.8.2 tqdm-4.70.1")
+    assert judge_text(f"WARNING: could not remove x\n{done}").report.verdict == "undetermined"
