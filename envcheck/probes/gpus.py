@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Gpu, Known, Unknown, collect_tried, list_fields, replace
+from envcheck.model import (
+    Absent,
+    Fact,
+    Gpu,
+    Known,
+    Source,
+    Unknown,
+    collect_tried,
+    list_fields,
+    replace,
+)
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.jetson import find_jetson
 from envcheck.probes.nvml import read_nvml, read_smi_gpus
@@ -32,7 +42,8 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     reported = read_nvml(host, find_driver_libraries(host).nvml_to_query).gpus
     in_table = () if isinstance(reported, Known) else read_smi_gpus(host)
     if in_table:
-        reported = Known(in_table, in_table[0].nvml_index.source)
+        source = Source("command", "nvidia-smi", f"{len(in_table)} GPUs in its table")
+        reported = Known(in_table, source)
     on_bus = [read_bus_gpu(device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:
