@@ -54,7 +54,7 @@ def with_baseline(found: Diagnosis, rows: tuple[Ignored, ...], path: str) -> Rep
         for row in rows
         if row.id not in new and row.until >= today
     )
-    final = [apply_ignores(item, report.findings, known, today) for item in report.findings]
+    final = apply_ignores(report.findings, known, today)
     judged = conclude(found.context, final, report.checked)
     report = with_steps(
         replace(

@@ -27,11 +27,10 @@ from envcheck.check.blueprint import (
 )
 from envcheck.check.installers import find_meaning, installer_words, kind_of_value
 from envcheck.check.requirement_files import (
-    apply_constraints,
-    list_bounds,
+    Stated,
+    logical_lines,
     parse_environment_yml,
-    parse_requirements,
-    read_folder_line,
+    read_lines,
     read_lock,
     with_index,
 )
@@ -59,17 +58,16 @@ class Install:
     """One pip or conda installation: its requirements, requirement files and indexes."""
 
     tool: str  # pip, conda
-    packages: Names = ()
-    files: Names = ()
-    indexes: Names = ()
-    constraints: Names = ()  # files that say which release to take of what is installed
-    links: str = ""  # the page of links that it also takes wheels from
-    editable: Names = ()
+    words: tuple[tuple[str, str], ...] = ()  # each with what it is: packages, files, indexes
     is_only_index: bool = False  # the index that it names goes before all others
     is_isolated: bool = True  # it builds sources where nothing else is installed
     is_resolved: bool = True  # with what the packages require
     is_upgrade: bool = False  # it replaces an older release that is there
     is_removal: bool = False  # it uninstalls the packages
+
+    def list_words(self, kind: str) -> list[str]:
+        """List the words of a kind."""
+        return [word for each, word in self.words if each == kind]
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
@@ -187,25 +185,20 @@ def _without_runner(argv: list[str]) -> list[str]:
 
 
 def _arguments(tool: str, argv: list[str], *, is_uv: bool = False) -> Install:
-    values: dict[str, list[str]] = defaultdict(list)
+    words: list[tuple[str, str]] = []
     rest = iter(argv)
     for arg in rest:
         option, has_value, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
         if kind := kind_of_value(option, tool):
-            values[kind].append(value if has_value else next(rest, ""))
+            words.append((kind, value if has_value else next(rest, "")))
         elif re.match(r"-[reif].", arg):  # -rrequirements.txt
-            values[kind_of_value(arg[:2], tool)].append(arg[2:])
+            words.append((kind_of_value(arg[:2], tool), arg[2:]))
         elif not arg.startswith("-"):
-            values["packages"].append(arg)
+            words.append(("packages", arg))
     return Install(
         tool,
-        tuple(values["packages"]),
-        tuple(name for name in values["files"] if name),
-        (*values["indexes"], *values["extra_indexes"]),
-        tuple(values["constraints"]),
-        " ".join(values["links"]),
-        tuple(values["editable"]),
-        is_uv or bool(values["indexes"]),
+        tuple(word for word in words if word[1]),
+        is_uv,
         "--no-build-isolation" not in argv,
         "--no-deps" not in argv,
         not {"-U", "--upgrade"}.isdisjoint(argv),
@@ -353,21 +346,22 @@ def run_commands(step: Instruction) -> Iterator[tuple[list[str], int]]:
     if not is_script and _WORTH_READING.search(value):
         yield from ((argv, step.number) for argv in _commands(value))
     for document in step.documents if is_script else ():
-        if re.match(r"#!(?!.*sh\b)", document.text):
-            continue  # a script of another language
-        script = re.sub(r"\\\n", lambda _: "  ", document.text)
-        for offset, line in _numbered(document.text) if script == document.text else ((0, script),):
-            if _WORTH_READING.search(line):
-                yield from ((argv, document.number + offset) for argv in commands_of(line))
+        if _is_shell("", document.text) and _WORTH_READING.search(document.text):
+            yield from _script_commands(document.text, document.number)
 
 
-def _numbered(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a script by its lines, or whole where a quote runs over several."""
+def _script_commands(text: str, first: int = 1) -> Iterator[tuple[list[str], int]]:
+    """Yield the commands of a script with their lines; `first` is that of its first.
+
+    Where a quote runs over several lines, it is read as a whole.
+    """
     bare = re.sub(r"(?m)(^|[ \t])#[^\n]*", r"\1", text)
+    lines = logical_lines(text)
     if bare.count("'") % 2 or bare.count('"') % 2:
-        yield 0, text
-    else:
-        yield from enumerate(text.split("\n"))
+        lines = iter([(1, re.sub(r"\\\n", "  ", text))])
+    for number, line in lines:
+        for argv in commands_of(line):
+            yield argv, first + number - 1
 
 
 def _commands(value: str) -> Iterator[list[str]]:
@@ -662,9 +656,7 @@ class Stage:
         if found is None or depth >= _MAX_SCRIPTS or not _is_shell(*found):
             self._leave_open(f"`{line}` was not read: it may install packages.")
             return
-        lines = _numbered(re.sub(r"\\\n", "  ", found[1]))
-        commands = ((words, number + 1) for number, text in lines for words in commands_of(text))
-        self._execute(found[0], commands, depth + 1)
+        self._execute(found[0], _script_commands(found[1]), depth + 1)
 
     def _add_command(self, argv: list[str]) -> None:
         """Add what one command says."""
@@ -688,7 +680,7 @@ class Stage:
         if _BRINGS_PYTHON.search(line):
             is_old = self.blueprint.old_installer or _OLD_INSTALLER.search(line) is not None
             self._keep(own_python=True, old_installer=is_old)
-        names_packages = install is not None and install.packages
+        names_packages = install is not None and install.list_words("packages")
         if not names_packages and (project := _PROJECTS.search(line)):
             self._add_project(installer_words("locks")[project[0].split()[0]], argv)
         if install is not None:
@@ -718,70 +710,42 @@ class Stage:
         if install.tool == "conda":
             self._add_conda(install)
             return
-        gaps: list[Line] = []
-        bounds: list[Line] = []
-        requirements = [
-            item
-            for line in self._list_named(install, gaps)
-            for item in read_folder_line(line, self.files, gaps)
-            if install.is_resolved or item is line
-        ]
-        for path, text in self._find(install.files, "what it installs is not judged", gaps):
-            inner = parse_requirements(text, path, self.files)
-            gaps += inner.gaps
-            requirements += inner.requirements
-            bounds += inner.bounds
-        bounded = tuple(requirements)
-        for path, text in self._find(install.constraints, "its constraints are not applied", gaps):
-            bounded = apply_constraints(bounded, text)
-            bounds += list_bounds(path, text)
-        indexed = with_index(install.indexes, bounded, is_only=install.is_only_index)
+        urls = (*install.list_words("indexes"), *install.list_words("extra_indexes"))
+        index = next((url for url in urls if is_open(url.rpartition("/")[2])), "")
+        if index:
+            unknown = "is unknown until the build, so what comes from it is not judged."
+            self._leave_open(f"The index {index} {unknown}")
+        stated: list[Stated] = []
+        for kind, text in install.words:
+            is_unknown = is_open(text)
+            if is_unknown and kind in {"packages", "editable"}:
+                self._leave_open(f"{text} is unknown until the build, so it is not judged.")
+            line = replace(self._line(text), is_resolved=install.is_resolved)
+            stated.append((kind, replace(line, is_open=bool(index) or is_unknown)))
+        found = read_lines(stated, self.files, self.files, set(), is_only=install.is_only_index)
         names = ("is_isolated", "is_resolved", "is_upgrade")
         flags = {name: getattr(install, name) for name in names}
         command = self.blueprint.next_command
-        added = [replace(line, command=command, **flags) for line in indexed]
+        added = [replace(line, command=command, **flags) for line in found.requirements]
         if install.is_removal:
             self._add(removals=added)
         else:
-            bounded_by = [replace(line, command=command) for line in bounds]
-            self._add(requirements=added, bounds=bounded_by, gaps=gaps)
-
-    def _list_named(self, install: Install, gaps: list[Line]) -> Iterator[Line]:
-        """List what a command names.
-
-        An open variable leaves a release, or the index, to the build.
-        """
-        index = next((url for url in install.indexes if is_open(url.rpartition("/")[2])), "")
-        if index:
-            unknown = "is unknown until the build, so what comes from it is not judged."
-            gaps.append(self._line(f"The index {index} {unknown}"))
-        for text in (*install.packages, *install.editable):
-            if is_open(text):
-                gaps.append(self._line(f"{text} is unknown until the build, so it is not judged."))
-            is_unknown = bool(index) or is_open(text)
-            yield Line(text, self.location, links=install.links, is_open=is_unknown)
-
-    def _find(self, names: Names, effect: str, gaps: list[Line]) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of each file that is there."""
-        for name in names:
-            found = self.files.find(name)
-            if found is None:
-                gaps.append(self._line(f"{name} was not found, so {effect}."))
-            else:
-                yield found
+            bounds = [replace(line, command=command) for line in found.bounds]
+            self._add(requirements=added, bounds=bounds, gaps=found.gaps)
 
     def _add_conda(self, install: Install) -> None:
+        named = install.list_words("packages")
         if install.is_removal:
             kept = self.blueprint.conda
-            gone = {*install.packages}
-            self._keep(conda=tuple(line for line in kept if line.spec[0] not in gone))
+            self._keep(conda=tuple(line for line in kept if line.spec[0] not in named))
             return
-        named = [replace(self._line(text), links=install.links) for text in install.packages]
-        self._add(conda=named)
-        gaps: list[Line] = []
-        for path, text in self._find(install.files, "what it installs is not judged", gaps):
-            self._add_contents(partial(parse_environment_yml, text, path, self.files))
-        self._add(gaps=gaps)
+        links = " ".join(install.list_words("links"))
+        self._add(conda=[replace(self._line(text), links=links) for text in named])
+        for name in install.list_words("files"):
+            if found := self.files.find(name):
+                self._add_contents(partial(parse_environment_yml, found[1], found[0], self.files))
+            else:
+                self._leave_open(f"{name} was not found, so what it installs is not judged.")
 
     def _add_project(self, names: Names, argv: list[str]) -> None:
         """Add what a project's lock file pins, or its pyproject.toml asks for."""

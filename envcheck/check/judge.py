@@ -136,9 +136,7 @@ def judge_project(
         replace(item, fix=plan) if is_of_project(item) else item for item in found.findings
     )
     report = with_remedies(replace(found, findings=planned), Situation(installed), strictly=True)
-    final = [
-        apply_ignores(item, report.findings, config.ignored, today) for item in report.findings
-    ]
+    final = apply_ignores(report.findings, config.ignored, today)
     report = count_ignored(conclude(installed, final, report.checked))
     return with_steps(replace(report, inspected=inspected), exists=exists)
 
@@ -156,12 +154,18 @@ def is_of_project(finding: Finding) -> bool:
 
 
 def apply_ignores(
-    finding: Finding, findings: Sequence[Finding], ignored: Sequence[Ignored], today: date
-) -> Finding:
-    """Make a finding that is ignored today, or follows from one, a note that says so.
+    findings: Sequence[Finding], ignored: Sequence[Ignored], today: date
+) -> list[Finding]:
+    """Make each finding that is ignored today, or follows from one, a note that says so.
 
     An error that stops an import counts all the same: nothing runs then.
     """
+    return [_apply_ignores(item, findings, ignored, today) for item in findings]
+
+
+def _apply_ignores(
+    finding: Finding, findings: Sequence[Finding], ignored: Sequence[Ignored], today: date
+) -> Finding:
     causes = _causes(finding, findings)
     for item in ignored:
         if item.id in causes and item.until >= today:

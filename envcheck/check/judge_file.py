@@ -175,7 +175,7 @@ def judge_blueprints(
         for item in dict.fromkeys(findings)
         if said_once.get((item.id, item.message), item) == item
     ]
-    final = [apply_ignores(finding, unique, gate.config.ignored, gate.today) for finding in unique]
+    final = apply_ignores(unique, gate.config.ignored, gate.today)
     is_empty = not has_framework and not any(item.unread or item.refused for item in environments)
     if is_empty and not any(finding.verdict == INCOMPATIBLE for finding in final):
         # That nothing is to be judged is one sentence, the headline.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from envcheck.check.blueprint import Blueprint, FileError, Files, Lines, Names
 from envcheck.check.requirement_files import (
     apply_constraints,
+    list_bounds,
     parse_requirements,
     read_bounds,
     read_local_project,
@@ -65,15 +66,12 @@ def read_asked(asked: AskedFiles, read: Callable[[str], str], beside: Beside) ->
     ]
     parts += [_read_folder(asked, folder, beside) for folder in asked.projects]
     named = (line.text for part in parts for line in part.constraints)
-    bounds: dict[str, str] = {}
-    lines = tuple(line for part in parts for line in part.requirements)
-    for path in asked.constraints:
-        lines = apply_constraints(lines, read(path))
+    lines = (line for part in parts for line in part.requirements)
+    own = [line for path in asked.constraints for line in list_bounds(path, read(path))]
+    bounds = read_bounds([*own, *(line for part in parts for line in part.bounds)])
     files = tuple(dict.fromkeys((*asked.constraints, *named)))
-    for path in files:
-        bounds |= read_bounds(read(path))
     notes = tuple(note for part in parts for note in _note_unread(part))
-    return FoundLines(lines, files, bounds, notes)
+    return FoundLines(apply_constraints(lines, own), files, bounds, notes)
 
 
 def _read_folder(asked: AskedFiles, folder: str, beside: Beside) -> Blueprint:

@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,9 @@ from envcheck.model.versions import (
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
 _OPTION = re.compile(r"(--[\w-]+|-\w)[ =]?\s*(\S+(?:\s*;.*)?)")
+_OPTION_OF_ONE = re.compile(r"\s--(?:hash|config-settings|global-option|build-option)\b")
 _NUMBER = ""  # the key of a locked package for the line of its table's head
+Stated = tuple[str, Line]  # what the value of an option is, "" for a requirement, and the value
 _PACKAGE = re.compile(r"\[\[packages?\]\]")
 _MAX_PROJECTS = 3  # that require each other
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
@@ -56,35 +58,55 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
             torch==2.4.0  # on the CPU
             -r more.txt
     """
-    lines = list(_iterate_lines(text, path, files, {path}, 1))
-    stated: dict[str, list[Line]] = defaultdict(list)
-    for line in lines:
-        kind, value = _read_option(line.text)
-        stated["" if kind == "editable" else kind].append(replace(line, text=value))
-    gaps = [
-        replace(line, text=f"{line.text} was not found, so what it installs is not judged.")
-        for line in stated["files"]
-    ]
-    links = "".join(line.text for line in stated["links"][:1])
-    requirements = tuple(
-        Line(item.text, item.location, links)
-        for line in stated[""]
-        for item in read_folder_line(line, files, gaps)
-    )
-    constraints: list[Line] = []
+    found = read_lines(_list_stated_lines(text, path), files, files.relative_to(path), {path})
+    return replace(found, path=path)
+
+
+def _list_stated_lines(text: str, path: str) -> list[Stated]:
+    return [_read_option(Line(line, f"{path}:{number}")) for number, line in logical_lines(text)]
+
+
+def _read_option(line: Line) -> Stated:
+    """Return what a line's option is, and its value; "" and the line where it is none of these."""
+    match = _OPTION.fullmatch(line.text)
+    kind = kind_of_value(match[1]) if match else ""
+    if match and kind:
+        return kind, replace(line, text=match[2])
+    return "", replace(line, text=_OPTION_OF_ONE.split(line.text)[0].strip())
+
+
+def read_lines(
+    stated: Iterable[Stated], files: Files, beside: Files, seen: set[str], *, is_only: bool = False
+) -> Blueprint:
+    """Read what one installation states, in a requirements file or as the words of a command.
+
+    `beside` holds the files that these lines name, and `seen` those that were read. `is_only`: no
+    other index is asked first.
+    """
+    by_kind: dict[str, list[Line]] = defaultdict(list)
+    gaps: list[Line] = []
     bounds: list[Line] = []
-    for line in stated["constraints"]:
-        if limits := files.relative_to(line.location.rpartition(":")[0]).find(line.text):
-            requirements = apply_constraints(requirements, limits[1])
-            constraints.append(replace(line, text=limits[0]))
-            bounds += list_bounds(*limits)
-    indexes = (*stated["indexes"], *stated["extra_indexes"])
+    constraints: list[Line] = []
+    for kind, line, file in _follow(stated, files, beside, seen, 1):
+        if kind == "constraints" and file:
+            constraints.append(replace(line, text=file[0]))
+            bounds += list_bounds(*file)
+        elif kind in _UNFOUND:
+            gaps.append(replace(line, text=f"{line.text} was not found, so {_UNFOUND[kind]}."))
+        by_kind[kind if kind in _OF_ALL else ""].append(line)
+    links = " ".join(line.text for line in by_kind["links"])
+    requirements: list[Line] = []
+    for line in by_kind[""]:
+        items = read_folder_line(line, files, gaps)
+        taken = (item for item in items if line.is_resolved or item is line)
+        requirements += [replace(item, links=links or item.links) for item in taken]
+    indexes = (*by_kind["indexes"], *by_kind["extra_indexes"])
+    urls = [line.text for line in indexes]
+    bounded = apply_constraints(requirements, bounds)
     return Blueprint(
-        path,
+        "",
         "requirements file",
-        requirements=with_index(
-            [line.text for line in indexes], requirements, is_only=bool(stated["indexes"])
-        ),
+        requirements=with_index(urls, bounded, is_only=is_only or bool(by_kind["indexes"])),
         constraints=tuple(constraints),
         bounds=tuple(bounds),
         indexes=indexes,
@@ -92,11 +114,29 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     )
 
 
-def _read_option(text: str) -> tuple[str, str]:
-    """Return what a line's option holds, and that; "" and the line where it is none of these."""
-    match = _OPTION.fullmatch(text)
-    kind = kind_of_value(match[1]) if match else ""
-    return (kind, match[2]) if match and kind else ("", text)
+# What an option says of all lines; any other but -e names nothing to install.
+_OF_ALL = frozenset({"links", "indexes", "extra_indexes", "files", "constraints", "other"})
+_UNFOUND = {
+    "files": "what it installs is not judged",
+    "constraints": "its constraints are not applied",
+}
+
+
+def _follow(
+    stated: Iterable[Stated], files: Files, beside: Files, seen: set[str], depth: int
+) -> Iterator[tuple[str, Line, tuple[str, str] | None]]:
+    """Yield the lines with the file that one names; those of a requirements file in its place.
+
+    None is read twice.
+    """
+    for kind, line in stated:
+        file = beside.find(line.text) if kind in _UNFOUND else None
+        if file is None or kind != "files":
+            yield kind, line, file
+        elif file[0] not in seen and depth < _MAX_DEPTH:
+            seen.add(file[0])
+            inner = _list_stated_lines(file[1], file[0])
+            yield from _follow(inner, files, files.relative_to(file[0]), seen, depth + 1)
 
 
 def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Line]:
@@ -501,32 +541,6 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, " ".join(parts).strip()
 
 
-def _iterate_lines(
-    text: str, path: str, files: Files, seen: set[str], depth: int
-) -> Iterator[Line]:
-    """Yield the lines; a missing included file stays as its line, and none counts twice."""
-    for number, line in logical_lines(text):
-        kind, name = _read_option(line)
-        file = files.relative_to(path).find(name) if kind == "files" else None
-        if file is None:
-            bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[
-                0
-            ].strip()
-            yield Line(bare, f"{path}:{number}")
-        elif file[0] not in seen and depth < _MAX_DEPTH:
-            seen.add(file[0])
-            yield from _iterate_lines(file[1], file[0], files, seen, depth + 1)
-
-
-def apply_constraints(lines: Lines, text: str) -> Lines:
-    """Narrow requirements by the text of a constraints file.
-
-    Of what it names, only those releases are installed.
-    """
-    bounds = read_bounds(text)
-    return tuple(replace(line, text=_apply_bound(line.text, bounds)) for line in lines)
-
-
 def list_bounds(path: str, text: str) -> Iterator[Line]:
     """List the lines of a constraints file that bound the releases of a package."""
     for number, line in logical_lines(text):
@@ -535,22 +549,30 @@ def list_bounds(path: str, text: str) -> Iterator[Line]:
             yield Line(bound.plain, f"{path}:{number}")
 
 
-def read_bounds(text: str) -> dict[str, str]:
-    """Map each package of a constraints file to its version clauses."""
-    bounds = (read_requirement(line.text) for line in list_bounds("", text))
-    return {bound.name: bound.specifier for bound in bounds}
+def read_bounds(lines: Iterable[Line]) -> dict[str, str]:
+    """Map each package of constraints files to its version clauses."""
+    found: dict[str, str] = {}
+    for bound in map(read_requirement, (line.text for line in lines)):
+        before = found.get(bound.name, "")
+        found[bound.name] = f"{before},{bound.specifier}".lstrip(",")
+    return found
 
 
-def _apply_bound(text: str, bounds: Mapping[str, str]) -> str:
-    try:
-        asked = read_requirement(text)
-        bound = bounds.get(asked.name, "")
-        if not bound or asked.url:
-            return text
-        joined = asked.joined(Requirement("", asked.name, specifier=bound)).plain
-        return read_requirement(joined).plain + (f"; {asked.marker}" if asked.marker else "")
-    except RequestError:
-        return text
+def apply_constraints(lines: Iterable[Line], bounds: Iterable[Line]) -> Lines:
+    """Narrow requirements by the lines of constraints files.
+
+    Of what these name, only those releases are installed.
+    """
+    clauses = read_bounds(bounds)
+    bounded = []
+    for line in lines:
+        asked, text = line.requirement, line.text
+        if asked is not None and asked.name in clauses:
+            bound = Requirement("", asked.name, specifier=clauses[asked.name])
+            both = read_requirement(asked.joined(bound).plain).plain
+            text = both + (f"; {asked.marker}" if asked.marker else "")
+        bounded.append(replace(line, text=text))
+    return tuple(bounded)
 
 
 def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool = False) -> Lines:
@@ -715,17 +737,29 @@ def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     Sample: dependencies: [python=3.10, cudatoolkit=11.2, cudnn=8.1, pip, {pip: [tensorflow==2.10]}]
     """
     document, places = mapping_of(text, path), Places(text, path)
-    blueprint = Blueprint(path, "environment.yml")
     channels = " ".join(map(str, list_in(document, "channels")))
     conda: list[Line] = []
+    stated: list[Stated] = []
     for entry in list_in(document, "dependencies"):
         if isinstance(entry, str):
             channel, _, spec = entry.rpartition("::")
             spec = re.sub(r"\s+", " ", spec.strip())
             conda.append(Line(spec, places.of(entry), links=channel or channels))
         elif isinstance(entry, dict):
-            blueprint = _pip(blueprint, [*map(str, list_in(entry, "pip"))], places, files)
-    return replace(blueprint, conda=tuple(conda), python=_find_python(conda))
+            for item in map(str, list_in(entry, "pip")):
+                at = places.of(item)
+                texts = logical_lines(item.replace("\n", " "))
+                stated += [_read_option(Line(text, at)) for _, text in texts]
+    found = read_lines(stated, files, files.relative_to(path), {path})
+    return replace(
+        found,
+        path=path,
+        kind="environment.yml",
+        conda=tuple(conda),
+        python=_find_python(conda),
+        constraints=(),
+        indexes=(),
+    )
 
 
 def _find_python(conda: Iterable[Line]) -> Line | None:
@@ -782,22 +816,3 @@ def _list_locked(document: Table) -> list[Table]:
         for item in packages
         if not urls.isdisjoint(str(item.get(key)) for key in ("conda", "pypi", "url"))
     ]
-
-
-def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:
-    """Read the list under pip: as the requirements file that conda makes of it."""
-    inner = parse_requirements(
-        "\n".join(item.replace("\n", " ") for item in items), blueprint.path, files
-    )
-    locations = {
-        f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)
-    }
-
-    def placed(lines: Lines) -> Lines:
-        return tuple(
-            replace(line, location=locations.get(line.location, line.location)) for line in lines
-        )
-
-    return blueprint.plus(
-        requirements=placed(inner.requirements), gaps=placed(inner.gaps), bounds=inner.bounds
-    )

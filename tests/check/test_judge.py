@@ -154,11 +154,11 @@ def test_what_is_ignored_is_counted_in_the_headline() -> None:
 def test_an_error_that_stops_an_import_is_not_ignored() -> None:
     config = Config(ignored=(Ignored("numpy-abi", "it worked once", TODAY),))
     stopping = Finding("numpy-abi", "incompatible", "error", "NumPy does not fit.")
-    kept = apply_ignores(stopping, [stopping], config.ignored, TODAY)
+    (kept,) = apply_ignores([stopping], config.ignored, TODAY)
     assert (kept.severity, kept.verdict) == ("error", "incompatible")
     assert "it counts: it stops an import" in kept.evidence[-1].shown
     warned = replace(stopping, severity="warning")
-    assert apply_ignores(warned, [warned], config.ignored, TODAY).severity == "note"
+    assert apply_ignores([warned], config.ignored, TODAY)[0].severity == "note"
 
 
 def test_ignoring_another_id_changes_nothing() -> None:
@@ -224,7 +224,7 @@ def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
     config = Config(ignored=(Ignored("gpu-absent", "why not", TODAY),))
     chain = [Finding(name, "incompatible", "error", "", caused_by=cause) for name, cause in
              (("gpu-absent", None), ("driver-missing", "gpu-absent"), ("driver-too-old", "driver-missing"), ("disk-full", None))]  # fmt: skip
-    kept = [apply_ignores(item, chain, config.ignored, TODAY) for item in chain]
+    kept = apply_ignores(chain, config.ignored, TODAY)
     assert [item.severity for item in kept] == ["note", "note", "note", "error"]
 
 

@@ -174,8 +174,8 @@ def test_a_service_is_built_in_its_context_with_its_arguments_and_target() -> No
     files = {"app/deep/Dockerfile": DEEP, "app/r.txt": "torch==2.4.0\n"}
     found = read_blueprints(BUILD, "compose.yml", files.get)
     assert [(line.text, line.location) for line in found[0].requirements] == [
+        ("torch==2.4.0", "app/r.txt:1"),  # as the command names them
         ("tensorflow-gpu==2.12", "app/deep/Dockerfile:4"),
-        ("torch==2.4.0", "app/r.txt:1"),
     ]
     inline = "services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        RUN pip install jax\n"
     assert [
