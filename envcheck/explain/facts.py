@@ -54,6 +54,7 @@ _DISTRIBUTIONS = (
     "opensuse",
     "linuxmint",
 )
+_HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)  # say what they hold
 _CONDA_BUILD = r"py\d|cuda|cpu|gpu|mkl|\bh[0-9a-f]{6}"
 _LISTS = (
     *(f"pip-list-{item.name}" for item in FRAMEWORKS),
@@ -199,15 +200,18 @@ class _LogFacts:
                 found.append(self._build_from_image(framework, *self._log.image))
             else:
                 found.append(self._build_from_words(framework, distribution, version))
-        if self._log.values("targets", "torch_cuda") and not any(
-            item.framework == "torch" for item in found
-        ):
-            found.append(self._build_from_words("torch", "torch", ""))
-        return found
+        named = {item.framework for item in found}
+        unnamed = [item for item in _HOSTS if item.name not in named]
+        return found + [
+            self._build_from_words(item.name, item.main, "")
+            for item in unnamed
+            if self._log.values("targets", f"{item.name}_cuda")
+        ]
 
     def _build_from_words(self, framework: str, name: str, version: str) -> FrameworkBuild:
         """Make the build that messages describe: the CUDA of it, and the GPUs it has code for."""
-        code = self.find("targets") if framework == "torch" else _NOT_SAID
+        is_host = any(item.name == framework for item in _HOSTS)
+        code = self.find("targets") if is_host else _NOT_SAID
         if code.value is not None:
             code = replace(code, value=tuple(re.findall(r"sm_\w+", code.value)))
         cuda = self.find(f"{framework}_cuda")
