@@ -614,11 +614,8 @@ def _outside(context: Context, group: list[list[Distribution]]) -> Finding:
     return context.report(
         f"{inner.label} of the environment and {outer.label} of"
         f" {_OUTSIDE[outer.scope]} are both importable; {first[0].version} is found first.{names}",
-        *tuple(
-            context.seen(
-                "python.distributions",
-                shown=f"{item.label} in {item.location or item.scope}",
-            )
+        *(
+            ("python.distributions", f"{item.label} in {item.location or item.scope}")
             for item in first
         ),
         severity=ERROR if _is_part(context, first[0]) and first[0].name in broken else WARNING,

@@ -528,14 +528,14 @@ def _too_old(
 def driver_branch(context: Context) -> Iterator[Finding]:
     """Find driver branches that do not drive a GPU, and those that the matrix lacks."""
     release = context.driver.release.value
-    if release and context.gpus and _has_branch(context) and _find_branch(context) is None:
+    branch = _find_branch(context)
+    if release and context.gpus and _has_branch(context) and branch is None:
         yield context.report_unlisted(
             f"Driver branch {major(release)}",
             "what it works with",
             "driver.release",
             cure=RenewMatrix(),
         )
-    branch = _find_branch(context)
     # With CUDA seen to start there is no doubt that the branch drives a GPU.
     if branch is None or not context.gpus or cuda_starts(context):
         return

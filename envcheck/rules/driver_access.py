@@ -35,7 +35,7 @@ from envcheck.model.fixes import (
     StartFabricManager,
     UnsetVisibleDevices,
 )
-from envcheck.rules.context import Context, rule
+from envcheck.rules.context import Context, Seen, rule
 from envcheck.rules.gpus import (
     cuda_starts,
     gpu_name,
@@ -175,7 +175,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
         yield _no_library(context)
 
 
-def _not_given(context: Context, wants: Evidence | None) -> Finding:
+def _not_given(context: Context, wants: Seen | None) -> Finding:
     return context.report(
         f"No GPU is passed through to this {context.host.container.value} container: it has no"
         " /dev/nvidia0.",
@@ -202,15 +202,15 @@ def _no_library(context: Context) -> Finding:
     )
 
 
-def _driver_handed_in(context: Context) -> Evidence | None:
+def _driver_handed_in(context: Context) -> Seen | None:
     """Return the driver's own libcuda: only the container runtime puts it into a container."""
     library = context.driver.libcuda_path.value
     if library and not any(part in library for part in ("/compat/", "/stubs/")):
-        return context.seen("driver.libcuda_path")
+        return "driver.libcuda_path"
     return None
 
 
-def wants_gpu(context: Context) -> Evidence | None:
+def wants_gpu(context: Context) -> Seen | None:
     """Return what in the container or the request asks for a GPU."""
     if context.expect == "gpu":
         return Evidence("target expect", "gpu")
@@ -222,10 +222,9 @@ def wants_gpu(context: Context) -> Evidence | None:
         return context.seen(f"host.environment {name}", context.host.environment, value)
     build = next((item for item in judged_builds(context) if item.cuda_build.value), None)
     if build is not None:
-        return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
+        return ("python.frameworks", f"{build.label} is a CUDA build")
     if context.installs:
-        shown = f"CUDA Toolkit in {context.installs[0].root}"
-        return context.seen("toolkits.installs", shown=shown)
+        return ("toolkits.installs", f"CUDA Toolkit in {context.installs[0].root}")
     return None
 
 

@@ -45,7 +45,6 @@ from envcheck.rules.gpus import (
     build_targets,
     coverage,
     judged_gpus,
-    parse_target,
 )
 from envcheck.rules.targets import judged_builds, package_builds, wanted_releases
 
@@ -100,8 +99,7 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
         cuda = cuda_of_ptx(build.framework, build.version)
     if not cuda:
         return ""
-    targets = [target for target in map(parse_target, texts) if target]
-    if coverage(targets, capability, context.matrix.is_tegra) == JIT:
+    if coverage(build_targets("", texts), capability, context.matrix.is_tegra) == JIT:
         return cuda
     return ""
 
@@ -303,28 +301,27 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
 
 
 def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
-    row = item.architecture
+    row, fact = item.architecture, build.compute_capabilities
+    reason = fact if isinstance(fact, Unknown) else NO_ROW
+    unread = UndecidedError(f"{build.label}: the GPUs it has code for", reason)
     if cuda is None or row is None:
-        raise UndecidedError(f"{build.label}: the GPUs it has code for", _explain_unread(build))
-    if row.last_toolkit and numbers(cuda)[:1] > numbers(row.last_toolkit)[:1]:
-        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last that supports it")
-    if row.last_toolkit and "." in cuda and not at_least_minor(row.last_toolkit, cuda):
-        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last that supports it")
-    if _older_major(cuda, item):
-        return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
-    toolkit = toolkit_of(context, cuda)
-    targets = [
-        parse_target("sm_" + cc.replace(".", ""))
-        for cc in (toolkit.compute_capabilities if toolkit else ())
-    ]
-    if (
-        coverage([target for target in targets if target], item.capability, context.matrix.is_tegra)
-        == NONE
+        raise unread
+    last = row.last_toolkit
+    if last and (
+        numbers(cuda)[:1] > numbers(last)[:1] or ("." in cuda and not at_least_minor(last, cuda))
     ):
+        return Verdict(TOO_OLD, f"CUDA {last} was the last that supports it")
+    too_new = Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
+    if _older_major(cuda, item):
+        return too_new
+    toolkit = toolkit_of(context, cuda)
+    capabilities = toolkit.compute_capabilities if toolkit else ()
+    targets = build_targets("", tuple(f"sm_{each.replace('.', '')}" for each in capabilities))
+    if coverage(targets, item.capability, context.matrix.is_tegra) == NONE:
         # PyTorch's wheels: machine code, and PTX at most of what is as old
         if build.local and not build.installed:
-            return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
-        raise UndecidedError(f"{build.label}: the GPUs it has code for", _explain_unread(build))
+            return too_new
+        raise unread
     if row.tegra and not build.installed:
         return Verdict(
             TOO_NEW,
@@ -332,11 +329,6 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
             " and nothing states that they have code for this module",
         )
     return Verdict(NATIVE if build.traits.cuda.compiles_kernels else UNREAD)
-
-
-def _explain_unread(build: Build) -> Unknown:
-    fact = build.compute_capabilities
-    return fact if isinstance(fact, Unknown) else NO_ROW
 
 
 def _older_major(cuda: str, item: JudgedGpu) -> bool:

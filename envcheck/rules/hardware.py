@@ -38,7 +38,7 @@ from envcheck.model.fixes import (
     UseOtherProcessor,
 )
 from envcheck.rules.builds import Build, build_of, is_from_conda
-from envcheck.rules.context import Context, UndecidedError, cite, rule
+from envcheck.rules.context import Context, Seen, UndecidedError, cite, rule
 from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
 
@@ -174,13 +174,13 @@ def _not_judged(context: Context, build: Build | None) -> Finding:
     )
 
 
-def _other_evidence(context: Context) -> tuple[Evidence, ...]:
+def _other_evidence(context: Context) -> tuple[Seen, ...]:
     names = ", ".join(map(other_gpu_name, context.other_gpus))
     drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if gpu.kernel_driver.value]
     shown = names
     if drivers:
         shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})"
-    return (context.seen("gpus"), context.seen("other_gpus", shown=shown or "none found"))
+    return ("gpus", ("other_gpus", shown or "none found"))
 
 
 @rule("gpu-hardware-fault", needs=("gpus",))

@@ -92,14 +92,12 @@ def _not_installed(context: Context, text: str) -> Finding:
     has = "it is not"
     if installed:
         has = f"{' and '.join(build.label for build in installed)} is"
-    seen_builds = context.seen(
-        "python.frameworks", shown=", ".join(build.label for build in installed) or "none of it"
-    )
+    labels = ", ".join(build.label for build in installed)
     name = "dependency-conflict" if installed else ""
     return context.report(
         f"The project requires {text}; {has} installed in the inspected environment.",
         _cite_demand(context, f"requires = {text}"),
-        seen_builds,
+        ("python.frameworks", labels or "none of it"),
         finding_id=name,
         cure=_choose_installation(context, text),
     )

@@ -256,22 +256,13 @@ def _infer_breaks(
 
 
 @dataclass
-class TagNeed:
-    """The lowest pip that accepts a tag, and the lowest glibc the tag stands for."""
-
-    tag: str
-    pip: str
-    glibc: str
-    citation: Citation
-
-
-@dataclass
 class TagRow:
     """One kind of manylinux tag."""
 
     glibc: str  # "" where the tag names it
-    pip: str
+    pip: str  # the lowest that accepts it
     citation: Citation
+    tag: str = ""  # the very tag, where one was asked about
 
 
 @dataclass
@@ -288,7 +279,7 @@ def _pip_tags() -> PipTags:
 
 
 @lru_cache(maxsize=128)
-def tag_need(tag: str) -> TagNeed | None:
+def tag_need(tag: str) -> TagRow | None:
     """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64.
 
     Return None when it is no manylinux tag.
@@ -301,10 +292,10 @@ def tag_need(tag: str) -> TagNeed | None:
     if row is None:
         return None
     glibc = f"{match.group(2)}.{match.group(3)}" if perennial else row.glibc
-    return TagNeed(tag, row.pip, glibc, row.citation)
+    return replace(row, tag=tag, glibc=glibc)
 
 
-def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
+def easiest_for_pip(release: FrameworkRelease) -> TagRow | None:
     """Return the tag of a release that the oldest pip accepts.
 
     Return None when no pip is too old for it.
