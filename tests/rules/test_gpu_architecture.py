@@ -10,6 +10,7 @@ import pytest
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
 from envcheck.model.fixes import AvoidReportedFailure
 from envcheck.rules.context import UndecidedError
+from envcheck.rules.gpu_architecture import cuda_of_ptx
 from envcheck.rules.gpus import JIT, NATIVE, NONE, coverage, parse_target
 from tests.rules.factory_machine import NONE as ABSENT
 from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run
@@ -245,3 +246,19 @@ def test_no_release_left_is_said() -> None:
     fix = only(OLD, context(gpu("GeForce GTX 580", "2.0"), builds=(build("2.12.0"),))).fix
     assert fix is not None
     assert "No torch wheel" in fix.summary
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "cuda"),
+    [
+        ("tensorflow", "2.16.2", ""),
+        ("tensorflow", "2.17.0", "12.3"),
+        ("tensorflow", "2.18.1", "12.3"),
+        ("tensorflow", "2.19.0", "12.5"),
+        ("torch", "2.19.0", ""),
+    ],
+)
+def test_some_kernels_of_some_releases_are_ptx_alone(
+    framework: str, version: str, cuda: str
+) -> None:
+    assert cuda_of_ptx(framework, version) == cuda

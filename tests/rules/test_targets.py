@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from envcheck.model import Absent, Facts, RequestError
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Facts, Finding, RequestError
 from envcheck.model.fixes import InstallRequirements
 from envcheck.rules import evaluate
+from envcheck.rules.headline import write_headline
 from envcheck.rules.targets import (
     BITS,
     GLIBC,
@@ -215,3 +216,17 @@ def test_a_package_without_a_wheel_for_this_python_says_so() -> None:
 def test_a_report_names_what_was_asked_for_with_its_cuda() -> None:
     assert evaluate(context(facts(), "torch==2.6.0")).asked == ("torch 2.6.0 (CUDA 12.4)",)
     assert evaluate(context(facts(), "torch==2.6.0+cpu")).asked == ("torch 2.6.0+cpu",)
+
+
+@pytest.mark.parametrize(
+    ("message", "headline"),
+    [
+        ("Something else is wrong.", "torch 2.6.0 cannot use the GPU: Something else is wrong."),
+        ("vllm 0.8.5 needs more.", "vllm 0.8.5 needs more."),  # it names its subject itself
+        ("torch 2.6.0 needs more.", "torch 2.6.0 needs more."),
+    ],
+)
+def test_a_headline_names_what_fails_once(message: str, headline: str) -> None:
+    cause = Finding("driver-too-old", INCOMPATIBLE, ERROR, message)
+    judged = context(facts(), "vllm==0.8.5")
+    assert write_headline(INCOMPATIBLE, "gpu", judged, (cause,)) == headline

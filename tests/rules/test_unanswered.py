@@ -6,18 +6,28 @@ import pytest
 
 from envcheck.matrix.load import load_matrix
 from envcheck.model import (
+    AT_RUN,
+    ERROR,
+    NOT_STATED,
+    NOTE,
+    UNDETERMINED,
     Absent,
     CompilerFacts,
     DriverFacts,
+    Evidence,
     Facts,
+    Finding,
     Gpu,
     Known,
     Source,
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    replace,
 )
 from envcheck.rules import Context, evaluate
+from envcheck.rules.judgement import is_unstated
+from tests.rules.factory_machine import context, driver, gpu
 
 HERE = Source("file", "/x")
 NO_GPU = Absent(("/sys/bus/pci/devices",))
@@ -82,3 +92,29 @@ def test_a_reason_that_a_check_waited_for_is_said_once() -> None:
     report = evaluate(Context(Facts(gpus=Known((Gpu(),), HERE), driver=driver), load_matrix()))
     about_smi = [item for item in report.findings if "nvidia-smi" in item.message]
     assert [(item.id, item.severity) for item in about_smi] == [("probe-failed", "error")]
+
+
+def test_what_shows_only_at_run_is_a_note_that_names_what_waits_for_it() -> None:
+    (found,) = [
+        item
+        for item in evaluate(
+            context(gpu(), driver=driver(device_nodes=AT_RUN, cuda_init_result=AT_RUN))
+        ).findings
+        if item.message.startswith("Shows only")
+    ]
+    assert (found.id, found.verdict, found.severity) == ("probe-failed", UNDETERMINED, NOTE)
+    assert found.message == "Shows only when the environment runs: driver.device_nodes."
+    assert [(item.fact, item.shown) for item in found.evidence] == [
+        ("driver.device_nodes", AT_RUN.detail),
+        ("not decided before", "driver-device-nodes"),
+    ]
+    assert not is_unstated(found)
+
+
+def test_a_fact_that_a_description_leaves_open_is_unstated() -> None:
+    unstated = Evidence("driver.release", f"failed: {NOT_STATED.detail}")
+    other = Evidence("gpus", "timeout: it hung")
+    waiting = Finding("probe-failed", UNDETERMINED, ERROR, "Could not read it.", (unstated,))
+    assert is_unstated(waiting)
+    assert not is_unstated(replace(waiting, evidence=(unstated, other)))
+    assert not is_unstated(replace(waiting, id="driver-missing"))
