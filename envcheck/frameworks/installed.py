@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 from envcheck.frameworks.packages import (
     Installation,
@@ -18,6 +18,7 @@ from envcheck.frameworks.packages import (
     find_shadowing,
     load_cuda_data,
 )
+from envcheck.frameworks.roles import CopiedFiles, CudaUse
 from envcheck.host.loader import FoundLibrary, Loader
 from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model import (
@@ -35,13 +36,29 @@ from envcheck.model import (
 )
 from envcheck.model.versions import cuda_of_digits, find_requirement, major, major_minor
 
-if TYPE_CHECKING:
-    from envcheck.frameworks.base import Framework
-
 # what requires it loads the libraries of NVIDIA's wheels
 _FINDS_WHEELS = re.compile(r"cuda[-_.]pathfinder\b")
 _RENAMED_CUDNN = re.compile(r"libcudnn-[0-9a-f]{8}\.so\.(\d+)")  # by auditwheel
 _LIMIT = 60  # libraries followed for one framework
+
+
+class ReadFramework(Protocol):
+    """What reading installed copies asks of a framework; `base.Framework` explains it."""
+
+    name: str
+    distributions: Mapping[str, str]
+    cuda: CudaUse
+    files: CopiedFiles
+    accelerators: Mapping[str, str]
+
+    def module_of(self, distribution: str) -> str:
+        """Return the module that an import finds of a distribution."""
+
+    def cuda_of(self, distribution: str) -> str:
+        """Return the CUDA version that a distribution names."""
+
+    def collect(self, inspection: "Inspection") -> Tuple[FrameworkBuild, ...]:
+        """Read the installed builds."""
 
 
 @dataclass
@@ -225,7 +242,7 @@ def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
     )
 
 
-def opened_names(framework: Framework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
+def opened_names(framework: ReadFramework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
     """Name what a build for CUDA `cuda` and cuDNN `cudnn` opens at run time, mandatory ones first.
 
     Empty when the table does not hold that CUDA.
@@ -278,7 +295,7 @@ class Inspection:
             self._search = LibrarySearch(self.host, self.installed)
         return self._search
 
-    def read_linked(self, framework: Framework, distribution: Distribution) -> FrameworkBuild:
+    def read_linked(self, framework: ReadFramework, distribution: Distribution) -> FrameworkBuild:
         """Read a build by the CUDA libraries that its files link, and those it opens by name.
 
         Without such a file it is for the CPU, or damaged where it has no build for that.
@@ -349,7 +366,7 @@ class Inspection:
         return next((match.group(1) for match in found if match), "")
 
     def _written_last(
-        self, framework: Framework, distribution: Distribution, linked: str
+        self, framework: ReadFramework, distribution: Distribution, linked: str
     ) -> Distribution:
         """Return which of a folder's distributions came last, by the CUDA that its file needs."""
         rivals = (each for each in self.installed.named(tuple(framework.distributions)) if linked)
@@ -529,7 +546,7 @@ def with_names(libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[Tuple[Library
 
 
 def collect_frameworks(
-    inspection: Inspection, frameworks: Sequence[Framework]
+    inspection: Inspection, frameworks: Sequence[ReadFramework]
 ) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
     host, installed = inspection.host, inspection.installed
@@ -553,7 +570,7 @@ def collect_frameworks(
 
 
 def _find_accelerator(
-    installed: Installation, framework: Framework, build: FrameworkBuild
+    installed: Installation, framework: ReadFramework, build: FrameworkBuild
 ) -> Fact[str]:
     """Name what a build computes on beside CPU and CUDA, if its distribution says so."""
     for pattern, accelerator in framework.accelerators.items():
