@@ -159,8 +159,9 @@ def _make_prefix(place: Place) -> None:
     }
     for name, version in versions.items():
         files = [str(path.relative_to(place.folder)) for path in site.glob("pip*/**/*")]
-        record = {"name": name, "version": version, "build": "0", "channel": "conda-forge"}
-        record |= {"subdir": "linux-64", "files": files if name == "pip" else ["bin/python"]}
+        record: dict[str, object] = {"name": name, "version": version, "build": "0"}
+        record |= {"channel": "conda-forge", "subdir": "linux-64"}
+        record["files"] = files if name == "pip" else ["bin/python"]
         text = json.dumps({**record, "build_number": 0, "depends": []})
         (records / f"{name}-{version}-0.json").write_text(text, encoding="utf-8")
     for path in (place.folder, *place.folder.rglob("*")):
