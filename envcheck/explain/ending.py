@@ -101,12 +101,12 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
     works = [number for number, text in enumerate(tail, tail_start) if re.search(_WORK, text)]
     failing = [number for number, text in enumerate(tail, 1) if re.search(_FAILING, text)]
     quiet = tail[max(failing, default=0) :]
-    achieved = clean_line(tail[works[-1] - tail_start].encode()).text if works else ""
+    achieved = _read_shown(tail[works[-1] - tail_start]) if works else ""
     failed, failed_line = "", 0
     begin = max(_find_end(tail, tail_start), max(works, default=0))
     for number, text in enumerate(tail, tail_start):
         if number > begin and re.search(_FAILED, text) and not re.search(_RELAYS, text):
-            failed, failed_line = clean_line(text.encode()).text[:500], number
+            failed, failed_line = _read_shown(text)[:500], number
     is_quiet = sum(bool(re.match(r"\s*(?!File \")\S", text)) for text in quiet) >= _QUIET
     return Ending(
         lines,
@@ -122,6 +122,11 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
         failed_line,
         file,
     )
+
+
+def _read_shown(line: str) -> str:
+    """Return what a terminal shows in the end of a line that a progress bar wrote again."""
+    return clean_line(line.rstrip("\r").rpartition("\r")[2].encode()).text
 
 
 def _find_end(tail: Sequence[str], start: int) -> int:

@@ -197,11 +197,8 @@ def _name_release(situation: Situation, build: Build, fix: UseBuildForGpu) -> Re
     if fix.is_newer:
         other = f" ({newest.version} is the newest)" if newest.version != row.version else ""
         summary = f"Install {row.label} or newer{other}: the first after yours {code}"
-    elif framework.index:
-        summary += (
-            f" {framework.title}'s own package index has builds"
-            " of newer releases for older CUDA versions."
-        )
+    elif framework.index:  # it has builds of newer releases for older CUDA versions
+        summary = f"Install the newest build {code}"
     if framework.index:
         steps = situation.install_gpu_build(row.framework, capability=capability)
     else:

@@ -74,8 +74,8 @@ class Build:
 
     @property
     def label(self) -> str:
-        """Name the build as people do: "tensorflow 2.15.0"."""
-        return f"{self.distribution} {self.full_version}".rstrip()
+        """Name the build as people do: "tensorflow 2.15.0"; PyTorch where no release is known."""
+        return f"{self.distribution} {self.full_version}".strip() or self.traits.title
 
     @property
     def pin(self) -> str:

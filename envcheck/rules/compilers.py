@@ -31,6 +31,7 @@ from envcheck.model.fixes import (
     CompileForGpu,
     InstallNvcc,
     InstallTensorrt,
+    InstallToolkit,
     InstallVisualStudio,
     UseOtherCompiler,
 )
@@ -215,7 +216,7 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
         if not build.traits.cuda.hosts_extensions or not cuda or _same_major(cuda, version):
             continue
         finding_id, hint, others = _WRONG, "", list[ToolkitInstall]()
-        cure: Fix = InstallNvcc(cuda, build.framework, build.distribution)
+        cure: Fix = InstallToolkit(cuda, build.framework, build.distribution, compiles=True)
         for item in toolkits_with_nvcc(context):
             if _same_major(cuda, item.version.value or ""):
                 finding_id, others = _PATH, [item]

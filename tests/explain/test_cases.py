@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
@@ -38,6 +39,16 @@ def test_every_log_ends_in_its_cause(name: str) -> None:
     decided = [item for item in judged_cases(name) if item.case["id"] not in UNDECIDED]
     wrong = {item.case["id"]: item.primary for item in decided if not item.is_lenient}
     assert {case: found for case, found in wrong.items() if case not in NOT_FOUND_YET} == {}
+
+
+def test_no_sentence_lacks_a_name() -> None:
+    gaps = {
+        item.case["id"]: finding.message
+        for item in judged_by_id().values()
+        for finding in item.report.findings
+        if re.search(r"^\s|  | [,.]| of \(", finding.message)
+    }
+    assert gaps == {}
 
 
 @pytest.mark.parametrize("name", sorted(UNDECIDED))
