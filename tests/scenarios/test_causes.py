@@ -36,6 +36,16 @@ STOPPED = {"kernel": None, "nvml": 9, "init": 100}
 SECURE = {
     "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c": "\x06\0\0\0\x01",
     "/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko": "ELF no signature",
+    "/lib/modules/6.8.0-45-generic/modules.dep": "updates/dkms/nvidia.ko:\n",
+    "/usr/sbin/modinfo": "binary",
+}
+MODINFO = {
+    "argv": [
+        "/usr/sbin/modinfo",
+        *("-F", "sig_id", "/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko"),
+    ],
+    "returncode": 0,
+    "stdout": "",
 }
 OTHER_KERNEL = {
     "/var/lib/dkms/nvidia/550.163.01/6.5.0-10-generic/x86_64/module/nvidia.ko": "x",
@@ -74,7 +84,10 @@ CAUSES = {
         with_card(UNBOUND, files=OTHER_KERNEL, **STOPPED),
         "driver-missing",
     ),
-    "refused-by-secure-boot": (with_card(UNBOUND, files=SECURE, **STOPPED), "driver-secure-boot"),
+    "refused-by-secure-boot": (
+        with_card(UNBOUND, files=SECURE, commands=(MODINFO,), **STOPPED),
+        "driver-secure-boot",
+    ),
     "nouveau": (
         with_card(replace(RTX4090, bound_to="nouveau", listed=False), kernel=None, libraries=None),
         "driver-nouveau",
