@@ -277,9 +277,12 @@ def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
     ]
     owners = [key for key in rivals if matrix.module_of(key) == matrix.module_of(name)]
     current = present[name].version if name in present else ""
+    if name not in context.distributions:  # a log states a build, and lists no distributions
+        builds = context.python.frameworks.value or ()
+        current = next((item.version for item in builds if item.distribution == name), "")
     is_other_build = current != release.version and current.partition("+")[0] == public
     plugins = [key for key in rivals if _is_other_plugin(present[key], release)]
-    same_name = (name,) if name in present and (owners or is_other_build) else ()
+    same_name = (name,) if current and (owners or is_other_build) else ()
     return (*same_name, *owners, *plugins, *_wheels_of_another_cuda(context, present, release))
 
 
