@@ -390,6 +390,12 @@ def judge_log(
         harmless = _UNUSED_HEADLINE
     elif noise or log.is_healthy:
         harmless = _HARMLESS
+        unmet = [item.text for item in noise if "which is incompatible" in item.text]
+        if unmet:  # pip installed it all the same
+            unmet_text = textwrap.shorten(quote(unmet[-1]), _LONGEST, placeholder=" ...")
+            harmless = (
+                f"Nothing in this log fails, but what is installed does not fit: {unmet_text}"
+            )
     symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
     return _report_without_cause(log, ordered, notes, symptoms, harmless, ending=ending)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.explain.statements import read_stated
+from envcheck.model import COMPATIBLE
 from tests.cases.judged import judge_text
 
 # line -> kind, what, releases, found
@@ -236,3 +237,14 @@ def test_a_log_that_says_it_is_done_is_compatible() -> None:
     assert report.verdict == "compatible"
     assert report.headline.endswith("it ends well: Successfully installed einops-0.8.2 tqdm-4.70.1")
     assert judge_text(f"WARNING: could not remove x\n{done}").report.verdict == "undetermined"
+
+
+def test_what_does_not_fit_is_said_where_nothing_fails() -> None:
+    log = (
+        "ERROR: pip's dependency resolver does not currently take into account all the packages\n"
+        "a 1.15.0 requires protobuf<5, but you have protobuf 6.33.0 which is incompatible.\n"
+        "Successfully installed protobuf-6.33.0\n"
+    )
+    report = judge_text(log).report
+    assert report.verdict == COMPATIBLE
+    assert "but you have protobuf 6.33.0" in report.headline
