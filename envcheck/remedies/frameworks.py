@@ -167,12 +167,11 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
     if framework is not None and (is_described or not situation.from_log):
         installed = tuple(item.distribution for item in framework.builds if item.installed)
         return _install_gpu_build(situation, framework.main, installed)
+    steps, end = install_build_of_log(situation, name, fix.cuda), _describe_end(situation, name)
+    if not steps:  # what is there stays
+        return Remedy(f"No CUDA build of {name} is known to work here.{end}")
     removals = situation.uninstall(*identity(name).plans.cpu_builds)
-    summary = (
-        "Remove the CPU build and install the one for"
-        f" CUDA.{_describe_end_on_windows(situation, name)}"
-    )
-    return Remedy(summary, (*removals, *install_build_of_log(situation, name, fix.cuda)))
+    return Remedy(f"Remove the CPU build and install the one for CUDA.{end}", (*removals, *steps))
 
 
 def _install_condas_build(situation: Situation, name: str) -> Remedy:
@@ -201,7 +200,7 @@ def install_build_of_log(situation: Situation, name: str, cuda: str = "") -> Act
     return steps or situation.install_gpu_build(name)
 
 
-def _describe_end_on_windows(situation: Situation, name: str) -> str:
+def _describe_end(situation: Situation, name: str) -> str:
     """Say after which release a framework has no CUDA build for Windows, where this may be one."""
     last = ""
     if situation.os in ("", "windows"):

@@ -274,10 +274,14 @@ def best_gpu_row(
 
 
 def _runs_here(context: Context, row: FrameworkRelease, capability: str) -> bool:
-    """Return whether Python, driver and a GPU, if one is given, are those of a build."""
+    """Return whether Python, driver and a GPU, if one is given, are those of a build.
+
+    No known problem may keep it from the GPUs that are there.
+    """
     return (
         supports_python(context, row)
         and driver_runs(context, row.cuda)
+        and not blocks_gpu(context, row)
         and (not capability or serves_capability(context, row, capability))
     )
 
