@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.actions import action_line
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Distribution
 from envcheck.model.fixes import AvoidReportedFailure
 from envcheck.rules.context import UndecidedError
@@ -81,7 +82,8 @@ def test_a_gpu_the_build_dropped() -> None:
     found = only(OLD, judged)
     assert found.severity == ERROR
     assert found.fix is not None
-    assert "torch 2.10.0" in found.fix.summary
+    assert "the newest build with machine code for compute capability 7.0" in found.fix.summary
+    assert "/cu126 torch==" in action_line(found.fix.actions[-1])
     assert run(NEW, judged) == []
 
 
