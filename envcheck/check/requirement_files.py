@@ -125,9 +125,10 @@ _UNFOUND = {
 def _follow(
     stated: Iterable[Stated], files: Files, beside: Files, seen: set[str], depth: int
 ) -> Iterator[tuple[str, Line, tuple[str, str] | None]]:
-    """Yield the lines with the file that one names; those of a requirements file in its place.
+    """Yield each line and the file that it names, if it was found.
 
-    None is read twice.
+    The lines of a requirements file stand in place of the line that names it; no file is read
+    twice.
     """
     for kind, line in stated:
         file = beside.find(line.text) if kind in _UNFOUND else None

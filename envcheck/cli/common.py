@@ -70,7 +70,7 @@ def together(*parts: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def taken(make: Callable[..., dict[str, Any]], *names: str) -> Callable[[F], F]:
-    """Give a command what `make` makes of the options with these names."""
+    """Replace the options `names` of a command by the keyword arguments that `make` returns."""
 
     def add(command: F) -> F:
         @functools.wraps(command)
@@ -171,7 +171,7 @@ class Proof:
 
     @classmethod
     def make(cls, *, imports: bool | None, import_timeout: float) -> dict[str, Proof]:
-        """Make it of the options."""
+        """Return the keyword argument that replaces the two options: see `proving`."""
         return {"proof": cls(imports, import_timeout)}
 
 

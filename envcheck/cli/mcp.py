@@ -275,7 +275,7 @@ finding: the id of one, such as numpy-abi.""",
 
 
 def _is_name(env: str) -> bool:
-    """Whether it is the name of an environment, and no folder here."""
+    """Return whether `env` can be the name of a conda environment: no folder here has it."""
     return bool(re.fullmatch(r"[\w.-]*\w[\w.-]*", env)) and not os.path.lexists(env)
 
 

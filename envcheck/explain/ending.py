@@ -125,7 +125,7 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
 
 
 def _read_shown(line: str) -> str:
-    """Return what a terminal shows in the end of a line that a progress bar wrote again."""
+    """Return the last state of a line that a progress bar rewrote, as a terminal shows it."""
     return clean_line(line.rstrip("\r").rpartition("\r")[2].encode()).text
 
 

@@ -131,7 +131,7 @@ _REFUSED_SOURCE = (
 
 
 def judge_compiled(log: Log) -> Iterator[Claim]:
-    """Say what the first source is refused for that a compiler does not take."""
+    """Report the first source file that a compiler rejects, with the compiler's reason."""
     for event in log.select("error-unknown"):
         refused = re.match(_REFUSED_SOURCE, event.text)
         if refused:

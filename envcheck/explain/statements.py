@@ -146,7 +146,7 @@ _RISKY = (
 
 
 def read_advice(lines: Sequence[str]) -> str:
-    """Return what to do by a program's own last words, "" where they do not advise.
+    """Return the advice that stands in a program's own last words, "" where there is none.
 
     Sample: "Run `poetry lock` to fix the lock file." -> poetry lock
     """
