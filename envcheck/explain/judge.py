@@ -390,9 +390,9 @@ def judge_log(
         harmless = _UNUSED_HEADLINE
     elif noise or log.is_healthy:
         harmless = _HARMLESS
-        unmet = [item.text for item in noise if "which is incompatible" in item.text]
+        unmet = [item for item in noise if item.signature == _UNMET and "package" in item.values]
         if unmet:  # pip installed it all the same
-            unmet_text = textwrap.shorten(quote(unmet[-1]), _LONGEST, placeholder=" ...")
+            unmet_text = textwrap.shorten(quote(unmet[-1].text), _LONGEST, placeholder=" ...")
             harmless = (
                 f"Nothing in this log fails, but what is installed does not fit: {unmet_text}"
             )
@@ -572,7 +572,7 @@ def _merge_remedies(
     return replace(rule_fix, alternatives=(*rule_fix.alternatives, *more))
 
 
-_UNUSED = "No GPU is used"
+_UNUSED, _UNMET = "No GPU is used", "pip-resolver-conflict"
 _UNUSED_HEADLINE = f"{_UNUSED}, and nothing fails. If one is meant, add --expect gpu."
 _HARMLESS = "Every message that envcheck knows in this log is harmless: nothing to repair."
 

@@ -59,7 +59,7 @@ class Build:
 
     @property
     def lookups(self) -> tuple[LibraryLookup, ...]:
-        """List the libraries that it needs; empty when that is unknown."""
+        """List the libraries that the build loads; empty where they are unknown."""
         return self.libraries.value or ()
 
     @property
@@ -129,7 +129,7 @@ def _make_build(
     row: FrameworkRelease | None,
     read: tuple[FrameworkBuild, ...] = (),
 ) -> Build:
-    """Describe a build by its files, where they were read, by its label, then by its row."""
+    """Make a build from what states most: its files if read, then its label, then its row."""
     public, _, local = item.version.partition("+")
 
     def find(name: str, *stated: Fact[Any]) -> Fact[Any]:

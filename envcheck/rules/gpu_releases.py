@@ -268,7 +268,7 @@ def best_gpu_row(
         key=lambda row: (row.version != preferred, major_minor(row.version) != line),
     )
     for row in rows:
-        if _runs_here(context, row, capability) and not blocks_gpu(context, row):
+        if _runs_here(context, row, capability):
             return row
     return None
 

@@ -58,7 +58,7 @@ def _describe_python(context: Context) -> dict[str, str]:
 
 @dataclass
 class Need:
-    """One requirement of an installed distribution, with what is installed of it."""
+    """A requirement of an installed distribution, and the distribution that is to meet it."""
 
     owner: Distribution
     name: str
@@ -68,7 +68,7 @@ class Need:
 
     @property
     def requirement(self) -> str:
-        """Write what is required as it is typed: numpy<2."""
+        """Return the requirement as pip takes it: numpy<2."""
         return self.name + self.specifier.replace(" ", "")
 
     @property

@@ -84,7 +84,7 @@ def _is_part(item: LibraryLookup) -> bool:
 
 
 def name_some(lookups: Sequence[LibraryLookup], most: int) -> str:
-    """Name the first of some libraries: "libcudnn.so.9, libcublas.so.12 and more"."""
+    """Join the first names of a list: "libcudnn.so.9, libcublas.so.12 and more"."""
     names = ", ".join(item.soname for item in lookups[:most])
     return f"{names} and more" if len(lookups) > most else names
 
