@@ -121,21 +121,24 @@ class TensorFlow(Framework):
         libraries, runpath = lookups(inspection.search, callers)
         capabilities = info.get("cuda_compute_capabilities")
         silent = Unknown("failed", "this release's build_info does not name them", (source.where,))
+        cuda_version = linked_version("libcudart.so.", libraries)
+        if cuda:
+            cuda_version = Known(cuda, source)
+        cudnn_version = linked_version("libcudnn.so.", libraries)
+        if cudnn:
+            cudnn_version = Known(cudnn, source)
+        code: Fact[Tuple[str, ...]] = silent
+        if capabilities:
+            code = Known(tuple(map(str, capabilities)), source)
         return cuda_build(
             self.name,
             distribution,
             source,
-            cuda_version=Known(cuda, source)
-            if cuda
-            else linked_version("libcudart.so.", libraries),
-            cudnn_version=(
-                Known(cudnn, source) if cudnn else linked_version("libcudnn.so.", libraries)
-            ),
+            cuda_version=cuda_version,
+            cudnn_version=cudnn_version,
             libraries=with_names(libraries),
             runpath=runpath,
-            compute_capabilities=(
-                Known(tuple(map(str, capabilities)), source) if capabilities else silent
-            ),
+            compute_capabilities=code,
         )
 
     def draft(self, row: RowDraft) -> None:

@@ -357,11 +357,9 @@ def _wheels_finding(context: Context, items: list[Need]) -> Finding:
     )
     labels = [f"{item.requirement} (installed: {item.version})" for item in items]
     first_break = next(filter(None, known_breaks), None)
-    failure = (
-        f" It is known to fail with {first_break.requirement}: {first_break.failure}."
-        if first_break
-        else ""
-    )
+    failure = ""
+    if first_break:
+        failure = f" It is known to fail with {first_break.requirement}: {first_break.failure}."
     shown = f"{owner.label}: Requires-Dist {shorten([item.requirement for item in items], 3)}"
     return context.report(
         f"{owner.label} requires other releases of its CUDA wheels: {shorten(labels, 3)}.{failure}",

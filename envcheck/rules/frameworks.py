@@ -156,20 +156,23 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
         if len(rivals) < 2:
             continue
         labels = " and ".join(item.label.strip() for item in rivals)
-        names = tuple(item.name for item in rivals)
         works = _does_last_work(context, rivals)
         is_one = len({item.version for item in rivals}) == 1
+        verdict, severity, cure = INCOMPATIBLE, WARNING if works else "", None
         # one release under two names: on a CPU nothing fails until one of them is removed
-        is_fine = works and context.goal == "cpu" and is_one
-        names = tuple(item.name for item in rivals)
+        if works and context.goal == "cpu" and is_one:
+            verdict, severity = COMPATIBLE, NOTE
+        else:
+            names = tuple(item.name for item in rivals)
+            cure = KeepOneDistribution(names, _rival_to_keep(context, rivals))
         yield context.report(
             f"{labels} both contain the module {module}: their files overwrite each other, so the"
             " last one installed wins.",
             ("python.distributions", labels),
             *context.show_owners(module),
-            verdict=COMPATIBLE if is_fine else INCOMPATIBLE,
-            severity=NOTE if is_fine else WARNING if works else "",
-            cure=None if is_fine else KeepOneDistribution(names, _rival_to_keep(context, rivals)),
+            verdict=verdict,
+            severity=severity,
+            cure=cure,
         )
 
 
@@ -822,7 +825,8 @@ _RENEWALS = {
 
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
     hint, cited = "", list[Evidence]()
-    for newest in context.matrix.releases(framework, context.platform)[:1]:
+    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
+    if newest is not None:
         cited.append(cite(f"releases {framework}", newest.version, newest))
         day, stated = "", re.search(r"[=<>~ ](\d+(?:\.\d+)*)", label)
         if stated and numbers(stated[1]) > numbers(newest.version):
