@@ -252,7 +252,9 @@ def _choose_frameworks(
     installed: tuple[Subject, ...], choice: DeviceChoice, wanted: SmokeRequest
 ) -> tuple[Subject, ...]:
     if not wanted.frameworks:
-        return installed or ((Subject(DRIVER),) if choice.devices else ())
+        # it alone measures copies, with or without a framework
+        is_asked = not installed or wanted.level == "bench"
+        return (*installed, Subject(DRIVER)) if choice.devices and is_asked else installed
     known = {subject.name: subject for subject in (*installed, Subject(DRIVER))}
     missing = [name for name in wanted.frameworks if name not in known]
     if missing:

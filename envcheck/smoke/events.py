@@ -22,7 +22,7 @@ line is written to the file of `--report` and flushed. `--path` names a folder t
     {"event": "step", "check": "matmul", "device": "GPU:0"}
     {"event": "result", "check": "matmul", "device": "GPU:0", "outcome": "passed",
      "message": "[[22, 28], [49, 64]]", "seconds": 0.2, "ran_on": "GPU:0"}
-    {"event": "measure", "check": "copy", "device": "GPU:0", "name": "host to device",
+    {"event": "measure", "check": "copy-to-device", "device": "GPU:0", "name": "host to device",
      "value": 11.9, "unit": "GB/s"}
     {"event": "done"}
 

@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 
 from envcheck.model import Gpu, Known, MigDevice, Source
+from envcheck.proof.smoke import SmokeRequest, _choose_frameworks
 from envcheck.smoke.devices import (
     CPU_DEVICE,
+    GPU,
+    Device,
     DeviceChoice,
     DeviceError,
     all_together,
     choose_devices,
 )
 from envcheck.smoke.runner import list_jobs
-from envcheck.smoke.session import Subject
+from envcheck.smoke.session import DRIVER, Subject
 
 HERE = Source("library", "composed")
 GIB = 1 << 30
@@ -133,3 +136,14 @@ def test_jobs_are_the_cpu_each_gpu_and_all_of_them() -> None:
         "share",
     ]
     assert list_jobs((torch,), (), "quick", cpu=False) == ()
+
+
+def test_the_benchmark_measures_copies_with_the_driver_beside_frameworks() -> None:
+    torch, gpus = Subject("torch", "2.7.1"), DeviceChoice((Device(GPU, "GPU 0", "0", 1),))
+    bench = SmokeRequest(level="bench")
+    assert _choose_frameworks((torch,), gpus, bench) == (torch, Subject(DRIVER))
+    assert _choose_frameworks((torch,), gpus, SmokeRequest()) == (torch,)
+    assert _choose_frameworks((torch,), DeviceChoice(), bench) == (torch,)  # it has no CPU
+    assert _choose_frameworks((), gpus, SmokeRequest()) == (Subject(DRIVER),)
+    named = SmokeRequest(frameworks=("torch",), level="bench")
+    assert _choose_frameworks((torch,), gpus, named) == (torch,)

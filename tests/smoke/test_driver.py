@@ -215,6 +215,17 @@ def test_the_benchmark_holds_its_numbers_against_clock_and_width() -> None:
     measured = {measure.name: measure for measure in spoken.measures}
     assert {measure.unit for measure in spoken.measures} == {"GB/s"}
     assert "of the 1.56e+03 that clock and width allow" in measured["device to device"].note
+    # the stand-in copies in the memory of the machine, far below what an A100 reaches
+    assert outcomes(spoken)["copy-on-device"] == "failed"
+    assert outcomes(spoken)["copy-to-device"] == "passed"
     assert measured["device to host"].value > 0
     assert measured["host to device"].value > 0
     assert spoken.done
+
+
+def test_the_copies_of_an_instance_are_not_held_against_the_width_of_its_card() -> None:
+    asked = "MIG-00000000-0000-0000-0000-00000000000a"
+    spoken, _ = speak(BENCH, asked, {"GPU0_UUID": asked, "COMPUTES": 0})
+    measured = {measure.name: measure for measure in spoken.measures}
+    assert measured["device to device"].note.startswith("how fast the GPU reads and writes")
+    assert outcomes(spoken)["copy-on-device"] == "passed"

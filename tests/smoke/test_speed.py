@@ -30,7 +30,7 @@ V100 = {
 
 
 class Engine:
-    """Actions that are the seconds they take: a product those of a rate, a copy those of a bandwidth."""
+    """Actions that are the seconds they take: a product those of a rate."""
 
     precisions = ("float32", "tf32", "float16", "bfloat16")
 
@@ -39,12 +39,6 @@ class Engine:
 
     def multiply(self, device: str, precision: str, size: int) -> float:
         return 2.0 * size**3 / 1e12 / self._rates[precision] if device.startswith("GPU") else 1.0
-
-    def copy_to(self, device: str, size: int) -> float:
-        return size / 25e9
-
-    def copy_within(self, device: str, size: int) -> float:
-        return 2 * size / 4e12
 
     def train(self, device: str) -> float:
         return self._training[device[:3]]
@@ -76,14 +70,12 @@ def test_a_gpu_far_below_its_own_figures_fails(monkeypatch: pytest.MonkeyPatch) 
     engine = Engine(
         {"float32": 16.0, "tf32": 1.0, "float16": 1.0, "bfloat16": 1.0}, {"GPU": 2e-3, "CPU": 2e-2}
     )
-    monkeypatch.setattr(engine, "copy_within", lambda device, size: 2 * size / 49e9)
     speed.run(heard.report, ["CPU:0", "GPU:0"], engine)
     results = heard.results
-    assert results["speed of copies"]["outcome"] == "failed"
-    assert results["speed of copies"]["message"].endswith(
-        "1 % of the 4.92e+03 that its clock and width allow"
+    assert results["speed of float32"]["outcome"] == "failed"
+    assert results["speed of float32"]["message"].endswith(
+        "24 % of the 66.9 that its clock and width allow"
     )
-    assert results["speed of float32"]["outcome"] == "failed"  # 24 % of 66.9
     # drivers do not tell what tensor cores could do
     assert results["speed of tf32"]["outcome"] == "passed"
 
@@ -98,8 +90,6 @@ def test_numbers_stand_beside_what_clock_and_width_allow(monkeypatch: pytest.Mon
     assert single["note"].startswith("75 % of the 66.9 that clock and width allow; ")
     assert found["matmul tf32 8192 x 8192 GPU:0"]["value"] == 400.0
     assert found["matmul bfloat16 8192 x 8192 GPU:0"]["value"] == 760.0
-    assert found["device to device GPU:0"]["note"].startswith("81 % of the 4.92e+03 that clock")
-    assert found["host to device GPU:0"]["value"] == 25.0
     assert found["training step CPU:0"]["note"].startswith("the GPU is 10.0 times as fast")
 
 
@@ -132,7 +122,7 @@ def test_nothing_is_said_of_a_card_that_tells_nothing(monkeypatch: pytest.Monkey
     assert measured(monkeypatch, {}, engine, ["GPU:0"], gpu="all") == {}
 
 
-def test_a_part_of_a_card_is_not_held_against_its_whole_width(
+def test_a_part_of_a_card_is_held_against_its_own_processors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = Engine(
@@ -142,7 +132,6 @@ def test_a_part_of_a_card_is_not_held_against_its_whole_width(
     found = measured(
         monkeypatch, instance, engine, ["GPU:0"], gpu="MIG-00000000-0000-0000-0000-00000000000a"
     )
-    assert found["device to device GPU:0"]["note"].startswith("how fast the GPU")
     assert found["matmul float32 8192 x 8192 GPU:0"]["note"].startswith("86 % of the 8.11 ")
 
 

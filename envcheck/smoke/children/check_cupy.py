@@ -99,32 +99,17 @@ class Engine(Base):
             " (%s)" % ("directly" if direct else "through the host's memory"),
         )
 
-    def _finished(self, device: str, action: Action) -> Action:
-        def whole() -> None:
-            with self._cupy.cuda.Device(number_of(device)) as used:
-                action()
-                used.synchronize()
-
-        return whole
-
     def multiply(self, device: str, precision: str, size: int) -> Action:
         """Multiply two square matrices."""
         with self._cupy.cuda.Device(number_of(device)):
             left, right = (self._cupy.asarray(each) for each in random_factors(precision, size))
-        return self._finished(device, lambda: left @ right)
 
-    def copy_to(self, device: str, size: int) -> Action:
-        """Copy from the host to the device."""
-        import numpy as np
+        def whole() -> None:
+            with self._cupy.cuda.Device(number_of(device)) as used:
+                left @ right
+                used.synchronize()
 
-        here = np.ones(size, "uint8")
-        return self._finished(device, lambda: self._cupy.asarray(here))
-
-    def copy_within(self, device: str, size: int) -> Action:
-        """Copy within the device's memory."""
-        with self._cupy.cuda.Device(number_of(device)):
-            there = self._cupy.ones(size, "uint8")
-        return self._finished(device, there.copy)
+        return whole
 
 
 def number_of(device: str) -> int:

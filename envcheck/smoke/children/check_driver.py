@@ -13,9 +13,9 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from smoke_card import load_library, read_table
+from smoke_card import attributes, expected, judge_speed, load_library, read_table
 from smoke_engine import SkippedError
-from smoke_speed import ABOUT_COPIES, judge_memory
+from smoke_speed import share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,10 @@ WORDS = 4 << 20  # of four bytes: 16 MiB
 PATIENCE = 60.0  # seconds for all pairs: sixteen GPUs are 240 of them
 COPIED = 256 << 20  # bytes of a copy
 TIMES = 10
+ABOUT_COPIES = (
+    "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
+)
+ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
 
 
 class CudaError(Exception):
@@ -553,15 +557,20 @@ def bench(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
 
 
 def copy_on_device(report: "Report", gpu: "Gpu") -> None:
-    """Measure copies within the GPU's memory: each byte is read and written."""
+    """Measure copies within the GPU's memory, each byte read and written, and judge them."""
     with checked(report, "copy-on-device", gpu.label) as step:
         size = ctypes.c_size_t(COPIED)
         with gpu.memory(COPIED) as source, gpu.memory(COPIED) as target:
             seconds = gpu.seconds(
                 lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES
             )
-        speed = 2 * COPIED / seconds / 1e9
-        judge_memory(report, step, "device to device: %.4g GB/s" % speed, speed)
+        speed, best = 2 * COPIED / seconds / 1e9, None
+        # an instance has a part of the width, which the driver does not tell
+        if not report.gpu.startswith("MIG-"):
+            best = expected(attributes()).get("memory")
+        about = share(speed, best) + ABOUT_MEMORY
+        report.measure(step.check, gpu.label, "device to device", speed, "GB/s", about)
+        judge_speed(step, "device to device: %.4g GB/s" % speed, speed, best)
 
 
 def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:

@@ -181,16 +181,6 @@ class Engine(Base):
         product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
         return lambda: product(left, right).block_until_ready()
 
-    def copy_to(self, device: str, size: int) -> Action:
-        """Copy from the host to the device."""
-        here = self._np.ones(size, dtype="uint8")
-        return lambda: self._put(here, device)
-
-    def copy_within(self, device: str, size: int) -> Action:
-        """Copy within the device's memory."""
-        there = self._put(self._np.ones(size, dtype="uint8"), device)
-        return lambda: self._jax.numpy.array(there, copy=True).block_until_ready()
-
     def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         np, jax = self._np, self._jax

@@ -218,24 +218,6 @@ class Engine(TensorFlow):
 
         return self._session(device, build)
 
-    def copy_to(self, device: str, size: int) -> Action:
-        """Copy from the host to the device."""
-
-        def build(tf: Any) -> Any:
-            with tf.device("/device:CPU:0"):
-                here = tf.Variable(tf.zeros([size // 4]))
-            return tf.identity(here)[0]
-
-        return self._session(device, build)
-
-    def copy_within(self, device: str, size: int) -> Action:
-        """Copy within the device's memory, by the operation that shares none."""
-        from tensorflow.python.ops import gen_array_ops
-
-        return self._session(
-            device, lambda tf: gen_array_ops.deep_copy(tf.Variable(tf.ones([size // 4])))[0]
-        )
-
     def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
 

@@ -196,27 +196,6 @@ class Engine(TensorFlow):
             left, right = (tf.cast(tf.random.uniform([size, size]), kind) for _ in range(2))
         return self._read_back(device, lambda: tf.matmul(left, right)[0, 0])
 
-    def copy_to(self, device: str, size: int) -> Action:
-        """Copy from the host to the device."""
-        tf = self._tf
-        with self._on("CPU:0"):
-            here = tf.zeros([size // 4])
-
-        def copied() -> Any:
-            with self._on(device):
-                return tf.identity(here)[0].numpy()
-
-        return copied
-
-    def copy_within(self, device: str, size: int) -> Action:
-        """Copy within the device's memory, by the operation that shares none."""
-        from tensorflow.python.ops import gen_array_ops
-
-        tf = self._tf
-        with self._on(device):
-            there = tf.ones([size // 4])
-        return self._read_back(device, lambda: gen_array_ops.deep_copy(there)[0])
-
     def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         tf = self._tf

@@ -168,16 +168,6 @@ class Engine(Base):
         ]
         return self._finished(device, lambda: factors[0] @ factors[1])
 
-    def copy_to(self, device: str, size: int) -> Action:
-        """Copy from the host to the device."""
-        here = self._torch.ones(size, dtype=self._torch.uint8)
-        return self._finished(device, lambda: here.to(name_of(device)))
-
-    def copy_within(self, device: str, size: int) -> Action:
-        """Copy within the device's memory."""
-        there = self._torch.ones(size, dtype=self._torch.uint8, device=name_of(device))
-        return self._finished(device, there.clone)
-
     def train(self, device: str) -> Action:
         """Train a small convolutional network for one step on images made on the spot."""
         torch, where = self._torch, name_of(device)

@@ -29,7 +29,7 @@ class Engine:
 
     Beside the methods that raise NotImplementedError here, the full level asks for convolve,
     compiled, towers, copy, reduce and gradients, and for soften where there is one; the bench level
-    for multiply, copy_to, copy_within and train, which return an action that ends when it is done.
+    for multiply and train, which return an action that ends when it is done.
     """
 
     name, title = "", ""

@@ -10,27 +10,22 @@ from smoke_card import attributes, expected, judge_speed
 from smoke_numbers import Action
 
 if TYPE_CHECKING:
-    from start import Report, Step
+    from start import Report
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
-# bytes, to the device and within it: many times what its caches hold
-COPIED, WITHIN = 64 << 20, 512 << 20
+WITHIN = 512 << 20  # bytes of the host's memory: many times what its caches hold
 ENOUGH = 0.3  # seconds of one measurement, at least
 SINCE_AMPERE = {"tf32", "bfloat16"}
 ABOUT_SPEED = (
     "a TFLOP/s is a million million multiplications"
     " and additions a second; training is mostly these"
 )
-ABOUT_COPIES = (
-    "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
-)
-ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
 ABOUT_HOST = "how fast one core reads and writes the machine's memory, where batches are made"
 ABOUT_STEP = "a step: 64 images of 28 x 28 through a small convolutional network, and back"
 
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
-    """Measure matmuls, copies and training steps.
+    """Measure matmuls and training steps; what copies take is the driver's test to tell.
 
     An engine's methods return an action that ends when it is done.
     """
@@ -40,8 +35,6 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
     for device in targets:
         for precision in precisions_of(device, engine):
             multiply(report, engine, device, precision)
-        if device.startswith("GPU"):
-            copy(report, engine, device)
     copy_in_host(report)
     train(report, engine, targets + ["CPU:0"] if targets[0].startswith("GPU") else targets)
 
@@ -80,28 +73,6 @@ def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
             size *= 2
             seconds = seconds_of(engine.multiply(device, precision, size))
     return size, seconds
-
-
-def copy(report: "Report", engine: Any, device: str) -> None:
-    """Tell the GB/s to the device and within it."""
-    with report.step("speed of copies", device) as step:
-        up = COPIED / seconds_of(engine.copy_to(device, COPIED)) / 1e9
-        # each byte is read and written
-        within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9
-        report.measure(step.check, device, "host to device", up, "GB/s", ABOUT_COPIES)
-        said = "%.3g GB/s to the device, %.3g GB/s within it" % (up, within)
-        judge_memory(report, step, said, within)
-
-
-def judge_memory(report: "Report", step: "Step", said: str, speed: float) -> None:
-    """Tell the GB/s of copies within a device, and judge them by the width of its memory."""
-    best = None
-    # an instance has a part of the width, which the driver does not tell
-    if not report.gpu.startswith("MIG-"):
-        best = expected(attributes()).get("memory")
-    about = share(speed, best) + ABOUT_MEMORY
-    report.measure(step.check, step.device, "device to device", speed, "GB/s", about)
-    judge_speed(step, said, speed, best)
 
 
 def copy_in_host(report: "Report") -> None:
