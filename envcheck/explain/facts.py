@@ -171,19 +171,23 @@ class _LogFacts:
         }
 
     def describe_toolkits(self) -> dict[str, Fact[Any]]:
-        """Name the log's toolkits by the folders of NVIDIA's packages."""
-        roots = {f"/usr/local/cuda-{line}": line for line in self._log.cudas}
-        installs = tuple(
-            ToolkitInstall(root, "usr-local", version=_known(line)) for root, line in roots.items()
-        )
-        on_path = tuple(
-            root for root in roots if f"{root}/" in self._log.library_path.replace(":", "/:")
-        )
-        nvcc = major_minor(self._log.first_value("nvcc"))
+        """List the log's toolkits, each with its usual folder where the log names that."""
+        nvcc, path = major_minor(self._log.first_value("nvcc")), self._log.library_path
+        texts = "\n".join((f"{path}/", *(event.text for event in self._log.events)))
+        installs, on_library_path, on_path = [], [], ""
+        for line in self._log.cudas:
+            root, origin = f"/usr/local/cuda-{line}", "usr-local"
+            if not re.search(rf"{re.escape(root)}(?![\w.])", texts):
+                root, origin = line, ""
+            installs.append(ToolkitInstall(root, origin, version=_known(line)))
+            if f"{root}/" in path.replace(":", "/:"):
+                on_library_path.append(root)
+            if line == nvcc:
+                on_path = root
         return {
-            "installs": _known(installs),
-            "roots_on_library_path": _known(on_path),
-            "root_on_path": _known(nvcc and f"/usr/local/cuda-{nvcc}"),
+            "installs": _known(tuple(installs)),
+            "roots_on_library_path": _known(tuple(on_library_path)),
+            "root_on_path": _known(on_path),
         }
 
     def _list_builds(self) -> list[FrameworkBuild]:

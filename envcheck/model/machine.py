@@ -254,8 +254,10 @@ class OtherGpu:
 class ToolkitInstall:
     """One CUDA Toolkit (CTK) installation."""
 
-    root: str
-    origin: str  # path, usr-local, opt, debian, hpc-sdk, conda, wheels, environment
+    root: str  # its folder; the release where only that is known
+    # path, usr-local, opt, debian, hpc-sdk, conda, wheels, environment; "" where only the release
+    # is known
+    origin: str
     version: Fact[str] = NOT_STATED  # "13.0": the best of the readings below
     nvcc_path: Fact[str] = NOT_STATED
     nvcc_release: Fact[str] = NOT_STATED  # "13.0"
@@ -265,6 +267,16 @@ class ToolkitInstall:
     cudart_path: Fact[str] = NOT_STATED
     ptxas_path: Fact[str] = NOT_STATED
     libdevice_path: Fact[str] = NOT_STATED
+
+    @property
+    def label(self) -> str:
+        """Name it by its folder."""
+        return f"CUDA Toolkit in {self.root}" if self.origin else "CUDA Toolkit"
+
+    @property
+    def place(self) -> str:
+        """Return its folder in brackets, behind a blank; "" where it is not known."""
+        return f" ({self.root})" if self.origin else ""
 
 
 @dataclass

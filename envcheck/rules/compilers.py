@@ -33,6 +33,7 @@ from envcheck.model.fixes import (
     InstallTensorrt,
     InstallToolkit,
     InstallVisualStudio,
+    UseInstalledToolkit,
     UseOtherCompiler,
 )
 from envcheck.rules.builds import Build, installed_builds
@@ -99,7 +100,7 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
         cure = InstallVisualStudio(highest)
     location = f" ({compiler.path})" if compiler.path else ""
     yield context.report(
-        f"nvcc of CUDA {cuda} ({install.root}) {accepts}; it would use {kind}"
+        f"nvcc of CUDA {cuda}{install.place} {accepts}; it would use {kind}"
         f" {compiler.version}{location}. Only building CUDA extensions needs a compiler; running a"
         " framework does not.",
         show_fact("toolkits.nvcc_host_compiler_version", compiler.fact),
@@ -220,14 +221,15 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
         for item in toolkits_with_nvcc(context):
             if _same_major(cuda, item.version.value or ""):
                 finding_id, others = _PATH, [item]
-                hint = (
-                    f" CUDA {item.version.value} in {item.root} would do, but is not the one found."
-                )
+                named = f"CUDA {item.version.value}{item.place}"
+                hint = f" {named} would do, but is not the one found."
                 cure = BuildWithToolkit(item.root, install.root)
+                if not item.origin:
+                    cure = UseInstalledToolkit(item.root, compiles=True)
                 break
         yield context.report(
             f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of"
-            f" CUDA {version} ({install.root}); running it needs no nvcc.{hint}",
+            f" CUDA {version}{install.place}; running it needs no nvcc.{hint}",
             *map(toolkit_evidence, [install, *others]),
             *built_for_cuda(build),
             finding_id=finding_id,
@@ -354,7 +356,7 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
             continue
         ids.add(finding_id)
         yield context.report(
-            f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build"
+            f"nvcc of CUDA {version}{install.place}, which builds CUDA code here, cannot build"
             f" for {item.name}: compute capability {item.capability} is supported {support}.",
             toolkit_evidence(install),
             cite(f"compute capability {item.capability}", support, item.architecture),

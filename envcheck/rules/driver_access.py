@@ -224,7 +224,7 @@ def wants_gpu(context: Context) -> Seen | None:
     if build is not None:
         return ("python.frameworks", f"{build.label} is a CUDA build")
     if context.installs:
-        return ("toolkits.installs", f"CUDA Toolkit in {context.installs[0].root}")
+        return ("toolkits.installs", context.installs[0].label)
     return None
 
 

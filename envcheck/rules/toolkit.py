@@ -440,7 +440,7 @@ def _find_disagreements(
         return
     meant, other = _order_toolkits(context, active, on_path)
     yield context.report(
-        f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
+        f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]}{on_path.place}: "
         "CUDA code compiled here may mix them.",
         show_fact(name, root, active.root),
         toolkit_evidence(active),
@@ -474,7 +474,7 @@ def describe_home(context: Context) -> str:
 
 def toolkit_evidence(install: ToolkitInstall) -> Evidence:
     """Show a toolkit with its version, and where that was read."""
-    return show_fact(f"CUDA Toolkit in {install.root}", install.version)
+    return show_fact(install.label, install.version)
 
 
 _DATA_DIR = "--xla_gpu_cuda_data_dir="
@@ -551,7 +551,7 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
         if item.first_toolkit and is_older(version, item.first_toolkit):
             first, capability, build = item.first_toolkit, item.capability, builds[0]
             yield context.report(
-                f"The ptxas that XLA calls is of CUDA {version} ({install.root});"
+                f"The ptxas that XLA calls is of CUDA {version}{install.place};"
                 f" {item.label} needs one of CUDA {first} or newer.",
                 show_fact("ptxas", install.ptxas_path),
                 cite(
