@@ -3,7 +3,7 @@
     python bench/broken_environments.py [--bases FOLDER] [--base NAME ...] [--seed 15] [--only
     PATTERN] [--limit N]
         [--jobs N] [--results FILE] [--resume] [--imports FILE] [--fix COUNT] [--no-import]
-        [--static] [--peers] [--json FILE] [--list]
+        [--static] [--peers COUNT] [--json FILE] [--list]
 
 The bases are built once into a folder, with uv; a base that the index does not have is listed as
 unavailable. A case is a copy of a base by hard links (files are replaced, never written in place),
@@ -11,9 +11,11 @@ broken by one rule of bench/breakages.py, and deleted afterwards. The judge is t
 a small computation: it dies, it works, or it limps (import and matmul work, training a layer
 fails), which counts neither way. `--fix` runs `envcheck fix --yes` on the first so many that die
 and can be mended, at once, and imports again. `--peers` asks pip check, cuda-doctor 0.2.0 and
-env-doctor 0.3.5 too: a tool names a breakage when it prints the distribution or the file in a line that it
-does not print about the healthy base; the import, when its last line does. Prints tables in
-Markdown; exits 1 where a goal is missed.
+env-doctor 0.3.5 about the first so many that die too, and keeps all that they print in the results. One rule grades them, envcheck
+and the import's last line, by the lines that a tool does not print about the healthy base: it
+names a breakage when one of them has the distribution, file or variable that was broken, and says
+broken when one of them is an error or its exit status is neither 0 nor that of the healthy base.
+Prints tables in Markdown; exits 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ STARTING = {"start": "sitecustomize.py", "start-pth": "at-start.pth"}
 DIES, LIMPS, WORKS = "dies", "limps", "works"
 PEERS = {"cuda-doctor": ("cuda-doctor==0.2.0", "cuda_doctor.cli", "diagnose"),
          "env-doctor": ("env-doctor==0.3.5", "env_doctor.cli", "check")}  # fmt: skip
+ERROR_LINE = re.compile(r"(?i)^\W*(\w*error\b|\w*exception\b|fail|fatal|critical|traceback)|[❌✗]")
 ONNX_PRODUCT = (
     "08073a550a110a01610a016212016322064d61744d756c1201675a130a0161120e0a0c080112080a0208010a0208025a130a0162"
     "120e0a0c080112080a0208020a02080162130a0163120e0a0c080112080a0208010a0208014202100d"
@@ -152,12 +155,30 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a tool printed about a copy, line by line without the path of the copy, and its exit status."""
+
+    exit: int
+    lines: list[str]
+
+    def grade(self, healthy: Output, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return whether this names what was broken, and whether it says that something is."""
+        new = [line for line in self.lines if line not in healthy.lines]
+        is_status_new = self.exit not in {0, healthy.exit}
+        return {
+            "names": is_named("\n".join(new), names),
+            "says broken": is_status_new or any(map(ERROR_LINE.search, new)),
+            "new": new,
+            **dataclasses.asdict(self),
+        }
+
+
+@dataclass(frozen=True)
 class Options:
     """What one run is asked for, and where its things are."""
 
     bases: Path
     envcheck: tuple[str, ...]
-    peers: bool = False
     proves: bool = True
     static: bool = False  # without imports too
 
@@ -341,6 +362,11 @@ class Copy:
         """Return its site-packages, or those of the Python below that it shows."""
         below = self.folder / "python" if (self.folder / "python").is_dir() else self.folder
         return next(below.glob("lib/python3.*/site-packages"))
+
+    def hide_path(self, text: str) -> str:
+        """Remove the path of the copy, which holds the name of its base, from what a tool printed."""
+        shown = str(self.top)
+        return text.replace(shown, "").replace(shown.replace(str(Path.home()), "~", 1), "")
 
     def __enter__(self) -> Self:
         """Make the copy, and break it."""
@@ -621,12 +647,16 @@ def ask_doctor(
         "exit": done.returncode,
         "errors": errors,
         "noticed": any(
-            finding["id"] in causes and is_named(json.dumps(finding), names)
+            finding["id"] in causes and is_named(copy.hide_path(json.dumps(finding)), names)
             for finding in report["findings"]
             if finding["severity"] != "note" and names
         ),
         "seconds": seconds,
     }
+    told["said"] = [
+        copy.hide_path(f"{finding['severity']}: {json.dumps(finding)}")
+        for finding in report["findings"]
+    ]
     told["steps"] = [
         step["argv"]
         for step in report["plan"]["steps"]
@@ -634,7 +664,7 @@ def ask_doctor(
     ]
     if first is None:
         return {**told, "primary": "", "message": "", "right": False}
-    named = not names or is_named(json.dumps(first), names)
+    named = not names or is_named(copy.hide_path(json.dumps(first)), names)
     return {
         **told,
         "primary": first["id"],
@@ -678,8 +708,8 @@ def fix(copy: Copy, options: Options, steps: list[list[str]]) -> str:
     return f"typed: {len(steps)} steps"
 
 
-def ask_peers(copy: Copy, options: Options) -> dict[str, list[str]]:
-    """Return what each other tool prints about a copy, line by line."""
+def ask_peers(copy: Copy, options: Options) -> dict[str, Output]:
+    """Return what each other tool prints about a copy."""
     printed = {"pip check": copy.run([*copy.pip(), "check"])}
     for name, (requirement, module, command) in PEERS.items():
         folder = peer_folder(options, requirement, copy.site.parent.name.removeprefix("python"))
@@ -689,9 +719,23 @@ def ask_peers(copy: Copy, options: Options) -> dict[str, list[str]]:
                 f" {command!r}]\n"
             )
             printed[name] = copy.run(
-                [copy.python, "-c", f"{code}from {module} import main; main()"], 180
+                [copy.python, "-c", f"{code}from {module} import main; main()"], 180, COLUMNS="300"
             )
-    return {name: f"{done.stdout}\n{done.stderr}".splitlines() for name, done in printed.items()}
+    return {
+        name: Output(done.returncode, copy.hide_path(f"{done.stdout}\n{done.stderr}").splitlines())
+        for name, done in printed.items()
+    }
+
+
+def ask_everyone(copy: Copy, options: Options, row: dict[str, Any]) -> dict[str, Output]:
+    """Return what each other tool, envcheck and the import print about a copy."""
+    line = copy.hide_path(row["import"]["line"])
+    found = {"last line of the import": Output(row["import"]["outcome"] == DIES, [line])}
+    for name, told in (("", row["doctor"]), (" --no-import", row.get("static"))):
+        if told:
+            lines = told.get("said", [told.get("message", "")])
+            found[f"envcheck doctor{name}"] = Output(told["exit"], lines)
+    return {**found, **ask_peers(copy, options)}
 
 
 _building = threading.Lock()
@@ -727,7 +771,8 @@ class Bench:
     bases: dict[str, Base]
     imports: dict[str, dict[str, str]]  # what an earlier run of the same cases saw
     fixes: int = 0  # so many more of those that die are mended
-    healthy_lines: dict[str, dict[str, list[str]]] = dataclasses.field(default_factory=dict)
+    peers: int = 0  # the other tools are asked about so many more of those that die
+    healthy: dict[str, dict[str, Output]] = dataclasses.field(default_factory=dict)
 
     def do(self, breakage: Breakage) -> dict[str, Any]:
         """Do one case; return its row."""
@@ -739,13 +784,11 @@ class Bench:
                 row["import"] = self.imports.get(breakage.id) or dataclasses.asdict(
                     judge(copy, base, breakage.imports)
                 )
-                row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
+                self._ask_doctor(copy, breakage, row)
                 row["seconds"] = round(time.monotonic() - begun, 1)
-                if self.options.static:
-                    by_files = dataclasses.replace(self.options, proves=False)
-                    row["static"] = ask_doctor(copy, by_files, breakage.names, breakage.causes)
-                if self.options.peers:
-                    row["named by"] = self._peers(copy, breakage, row["import"]["line"])
+                if self.peers and row["import"]["outcome"] == DIES:
+                    self.peers -= 1
+                    row["peers"] = self._ask_peers(copy, breakage, row)
                 if self._is_to_fix(breakage, row["import"]["outcome"]):
                     row["fix"] = self._fix(copy, breakage, row["doctor"].get("steps", []))
         except (OSError, RuntimeError, StopIteration, subprocess.SubprocessError) as error:
@@ -767,20 +810,25 @@ class Bench:
             "seconds": round(time.monotonic() - begun, 1),
         }
 
-    def _peers(self, copy: Copy, breakage: Breakage, line: str) -> dict[str, bool]:
-        healthy = self.healthy_lines.get(breakage.base)
-        if healthy is None:
-            with Copy(self.options, healthy_case(breakage.base, 2)) as whole:
-                healthy = self.healthy_lines.setdefault(
-                    breakage.base, ask_peers(whole, self.options)
-                )
-        printed = ask_peers(copy, self.options)
-        new = {
-            name: [line for line in lines if line not in healthy[name]]
-            for name, lines in printed.items()
-        }
-        named = {name: is_named("\n".join(lines), breakage.names) for name, lines in new.items()}
-        return {"import": is_named(line, breakage.names), **named}
+    def _ask_doctor(self, copy: Copy, breakage: Breakage, row: dict[str, Any]) -> None:
+        row["doctor"] = ask_doctor(copy, self.options, breakage.names, breakage.causes)
+        if self.options.static:
+            by_files = dataclasses.replace(self.options, proves=False)
+            row["static"] = ask_doctor(copy, by_files, breakage.names, breakage.causes)
+
+    def _ask_peers(
+        self, copy: Copy, breakage: Breakage, row: dict[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """Return what every tool says of a copy, graded by what it says of the healthy base."""
+        if breakage.base not in self.healthy:
+            case = healthy_case(breakage.base, 2)
+            of_healthy: dict[str, Any] = {"import": dataclasses.asdict(Judged(WORKS))}
+            with Copy(self.options, case) as whole:
+                self._ask_doctor(whole, case, of_healthy)
+                self.healthy[breakage.base] = ask_everyone(whole, self.options, of_healthy)
+        healthy = self.healthy[breakage.base]
+        said = ask_everyone(copy, self.options, row)
+        return {name: said[name].grade(healthy[name], breakage.names) for name in said}
 
 
 def healthy_case(base: str, number: int = 1) -> Breakage:
@@ -911,8 +959,7 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
     dead = [row for row in broken if row["import"]["outcome"] == DIES]
     said = [row for row in dead if is_said(row)]
     fixed = [row for row in dead if row["is_mendable"] and "fix" in row]
-    asked = [row for row in dead if "named by" in row]
-    tools = sorted({name for row in asked for name in row["named by"]})
+    asked = [row["peers"] for row in dead if "peers" in row]
     return {
         "cases": len(broken),
         "dies": len(dead),
@@ -925,12 +972,10 @@ def summarize(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "healthy bases with errors": [row["id"] for row in done if is_alarm_of_healthy(row)],
         "not done": [row["id"] for row in rows if "not done" in row],
         "seconds": round(sum(row.get("seconds", 0) for row in done)),
-        "named by": {
-            "envcheck doctor": [sum(bool(row["doctor"].get("right")) for row in asked), len(asked)],
-            **{
-                name: [sum(row["named by"].get(name, False) for row in asked), len(asked)]
-                for name in tools
-            },
+        "peers": {
+            name: [sum(said.get(name, {}).get(what, False) for said in asked) for what in GRADES]
+            + [len(asked)]
+            for name in sorted({name for said in asked for name in said})
         },
     }
 
@@ -960,6 +1005,7 @@ def is_said(row: dict[str, Any]) -> bool:
     return is_incompatible(row) or bool(is_on_top and row["doctor"].get("noticed"))
 
 
+GRADES = ("names", "says broken")
 GOALS = (("dies and said so", 95), ("right cause first", 90), ("fix mends", 90))
 
 
@@ -993,10 +1039,10 @@ def print_summary(
         print(f"- unavailable base {name}: {why}")
     if summary["not done"]:
         print(f"- not done: {' '.join(summary['not done'])}")
-    if any(of for _, of in summary["named by"].values()):
-        print("\n| of those that die, named by | |\n|---|---|")
-        for name, (got, of) in summary["named by"].items():
-            print(f"| {name} | {got} of {of} |")
+    if summary["peers"]:
+        print("\n| of those that die | named by | called broken by | of |\n|---|---|---|---|")
+        for name, counts in summary["peers"].items():
+            print(f"| {name} | {' | '.join(map(str, counts))} |")
     print_kinds(rows)
     return met
 
@@ -1063,7 +1109,13 @@ def parse_arguments() -> argparse.Namespace:
         "--no-import", action="store_true", help="let the doctor judge by files alone"
     )
     parser.add_argument("--static", action="store_true", help="ask it without imports too")
-    parser.add_argument("--peers", action="store_true", help="ask the other tools too")
+    parser.add_argument(
+        "--peers",
+        type=int,
+        default=0,
+        metavar="COUNT",
+        help="ask the other tools about so many of those that die",
+    )
     parser.add_argument("--list", action="store_true", help="print the cases, and do none")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE")
     parser.add_argument("--envcheck", default=str(Path(sys.executable).with_name("envcheck")))
@@ -1074,9 +1126,7 @@ def main() -> int:
     """Read the arguments and measure."""
     asked = parse_arguments()
     proves = not asked.no_import
-    options = Options(
-        asked.bases.resolve(), (asked.envcheck,), asked.peers, proves, static=asked.static
-    )
+    options = Options(asked.bases.resolve(), (asked.envcheck,), proves=proves, static=asked.static)
     results = asked.results or options.bases / f".results-{asked.seed}.jsonl"
     bases = [base for base in BASES if not asked.base or base.name in asked.base]
     cases, failed = list_cases(options, asked.seed, bases)
@@ -1089,7 +1139,7 @@ def main() -> int:
         results.unlink(missing_ok=True)
     earlier = read_rows(asked.imports) if asked.imports else {}
     imports = {row["id"]: row["import"] for row in earlier.values() if "import" in row}
-    bench = Bench(options, {base.name: base for base in bases}, imports, asked.fix)
+    bench = Bench(options, {base.name: base for base in bases}, imports, asked.fix, asked.peers)
     done = read_rows(results)
     do_cases(bench, [case for case in cases if case.id not in done], results, asked.jobs)
     rows = read_rows(results)
