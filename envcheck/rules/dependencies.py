@@ -98,15 +98,31 @@ def _search(context: Context) -> Iterator[Need]:
 
 
 def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Need]:
-    """Yield broken pins on a framework's neighbours, and all of its companions."""
-    for owner in context.distributions.values():
-        lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
-        if owner.name in visited or not any(f"\n{start}" in lines for start in frameworks):
-            continue
+    """Yield broken pins on a framework's neighbours, and all of its companions.
+
+    Of what requires a framework also what it lacks, in turn: its import needs that.
+    """
+    on_top = [
+        owner
+        for owner in context.distributions.values()
+        if owner.name not in visited and _requires(owner, frameworks)
+    ]
+    visited.update(owner.name for owner in on_top)
+    while on_top:
+        owner = on_top.pop(0)
         is_companion = owner.name in companions() or context.matrix.companion_of(owner.name)
         for need in needs_of(context, owner):
-            if need.is_broken and (is_companion or need.name in frameworks):
+            is_reported = is_companion or need.name in frameworks or need.found is None
+            if need.is_broken and is_reported:
                 yield need
+            if need.found is not None and need.name not in visited:
+                visited.add(need.name)
+                on_top.append(need.found)
+
+
+def _requires(owner: Distribution, names: set[str]) -> bool:
+    lines = "\n".join(("", *owner.requires)).lower().replace("_", "-")
+    return any(f"\n{start}" in lines for start in names)
 
 
 def _is_other_build(item: Need) -> bool:

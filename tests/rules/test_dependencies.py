@@ -109,6 +109,23 @@ def test_missing_requirements_are_told_once() -> None:
     assert [item.severity for item in unneeded] == ["warning"]
 
 
+def test_what_a_package_on_top_lacks_in_turn_is_named_with_what_requires_it() -> None:
+    items = (
+        distribution("tensorflow", "2.15.1"),
+        distribution("tensorflow-probability", "0.24", requires=("tensorflow", "dm-tree", "attrs")),
+        distribution("dm-tree", "0.1.8", requires=("absl-py", "wrapt>2")),
+        distribution("absl-py", "0.11.0", requires=("immutabledict",)),
+        distribution("wrapt", "1.0"),
+        distribution("unrelated", "1.0", requires=("nothing-here",)),
+    )
+    given = facts(build("tensorflow", "2.15.1"), distributions=items)
+    report = findings("dependency-conflict", context(given))
+    assert {(item.message, item.severity) for item in report} == {
+        ("absl-py 0.11.0 requires immutabledict, which is not installed.", "warning"),
+        ("tensorflow-probability 0.24 requires attrs, which is not installed.", "warning"),
+    }
+
+
 def test_what_conda_calls_otherwise_is_not_missing() -> None:
     item = distribution("tensorflow-cpu", "2.15.1", requires=("absl-py",), installer="conda")
     built = build("tensorflow", "2.15.1", "tensorflow-cpu", cuda_build=CPU)
