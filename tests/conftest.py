@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from envcheck.matrix import Matrix, load
 from tests.patience import wait_out_programs
 
 pytest_plugins = ("tests.listed_skips",)
+gc.set_threshold(100_000)  # as the command line does; a fifth of the time would go into collections
 wait_out_programs()
 os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
 os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
@@ -26,6 +28,13 @@ _started = tempfile.TemporaryDirectory(prefix="envcheck-on-path-")
 Path(_started.name, "envcheck").symlink_to(Path(sys.executable).parent / "envcheck")
 os.environ["PATH"] = os.pathsep.join([_started.name, os.environ.get("PATH", os.defpath)])
 vars(shells)["uv_word"] = lambda: "uv"  # it is on PATH, too; tests/actions/test_program.py asks
+
+
+def pytest_collection_finish() -> None:
+    """Keep ten thousand tests, which last to the end, out of every collection of garbage."""
+    gc.collect()
+    gc.freeze()
+
 
 # A shell starts what runs in the background with Ctrl-C ignored, nohup with a hangup ignored, and
 # programs inherit it: the tests send both. What is handled here programs start with as it is for
