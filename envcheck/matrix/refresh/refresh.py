@@ -285,7 +285,7 @@ def refresh(
     cited = {body["sha256"] for body in document["citations"].values() if "sha256" in body}
     reading = read_usable(wanted, reader, progress, cited)
     reading.require_all()
-    refreshed = deepcopy(document)
+    refreshed = _copy_changeable(document, listings)
     left_out: list[str] = []
     for listing in listings:
         _introduce(refreshed, listing.framework)
@@ -297,6 +297,16 @@ def refresh(
     refreshed["checked"] = today
     vanished = [row for listing in listings for row in _find_vanished(document, listing)]
     return RefreshResult(refreshed, tuple(sorted(set(left_out))), (*vanished, *losses))
+
+
+def _copy_changeable(document: Document, listings: Sequence[Listing]) -> Document:
+    """Copy what a refresh changes: the rows of the listings, and tables; the rest is shared."""
+    copied = {name: document[name] for name in document}
+    for section in ("citations", "companions", "frameworks", "releases"):
+        copied[section] = dict(document[section])
+    for name in {listing.framework for listing in listings} & set(document["releases"]):
+        copied["releases"][name] = deepcopy(document["releases"][name])
+    return copied
 
 
 def _find_wanted(

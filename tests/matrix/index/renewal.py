@@ -51,10 +51,11 @@ def renew(
 
 def dated_as_before(found: RefreshResult) -> RefreshResult:
     """Give citations that say what the built-in matrix says their date there: rows were read on several days."""
-    for name, body in found.document["citations"].items():
+    citations = found.document["citations"]
+    for name, body in citations.items():
         known = document()["citations"].get(name, {})
         if {**body, "checked": ""} == {**known, "checked": ""}:
-            body["checked"] = known["checked"]
+            citations[name] = known
     return found
 
 
