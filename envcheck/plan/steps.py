@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from envcheck.actions import (
-    APT,
-    DNF,
     SH,
-    ZYPPER,
-    Action,
     AskPerson,
     CreateEnvironment,
     ImportFrameworks,
     InstallLock,
     InstallPackages,
-    InstallSystemPackages,
-    RefreshPackageLists,
     RestartService,
-    RunCommand,
     Trace,
     UpgradePip,
     action_line,
@@ -40,7 +33,6 @@ from envcheck.model import (
     ENVIRONMENT,
     ERROR,
     INCOMPATIBLE,
-    LINUX,
     PIP,
     SYSTEM,
     UV,
@@ -429,21 +421,9 @@ _DESKTOP = (
 )
 
 
-_CONTAINER_PAGES = "https://nvidia.github.io/libnvidia-container"
-_KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
-_LIST = "/etc/apt/sources.list.d/nvidia-container-toolkit.list"
-_ADD_TO_APT = (
-    f"curl -fsSL {_CONTAINER_PAGES}/gpgkey | gpg --dearmor --yes -o {_KEYRING} && curl -fsSL"
-    f" {_CONTAINER_PAGES}/stable/deb/nvidia-container-toolkit.list | sed 's#deb https://#deb"
-    f" [signed-by={_KEYRING}] https://#g' > {_LIST}"
-)
-_REPOSITORY = f"{_CONTAINER_PAGES}/stable/rpm/nvidia-container-toolkit.repo"
-_YUM_FILE = "/etc/yum.repos.d/nvidia-container-toolkit.repo"
-
-
 def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[Step, ...]:
     """Install NVIDIA's container toolkit on the host, and make an engine use it."""
-    from envcheck.remedies.driver import configure_engine
+    from envcheck.remedies.rows import machine_steps
     from envcheck.remedies.system import install
 
     situation = Situation(context)
@@ -454,40 +434,21 @@ def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[S
     if not actions:
         check = Trace(("nvidia-ctk", "--version"))
         return (Step("container-toolkit", AskPerson(purpose, SYSTEM), check=check),)
-    configure = configure_engine(engine, situation.sudo, f"Configure {engine} to use it.")
+    sudo, install_step = situation.sudo, actions[0]
+    manager = getattr(install_step, "manager", "")
+    repository = machine_steps(f"container-repository-{manager}", sudo)
+    purpose = f"Configure {engine} to use it."
+    (configure,) = machine_steps(f"configure-{engine}", sudo, purpose=purpose)
     steps = [
         *(
             Step(f"container-repository-{number}", each)
-            for number, each in enumerate(_add_repository(situation, actions[0]), 1)
+            for number, each in enumerate(repository, 1)
         ),
-        Step("container-toolkit", actions[0]),
+        Step("container-toolkit", install_step),
         Step("container-runtime", configure),
     ]
     if engine != "podman":  # which has no service to restart
         check_argv = ("docker", "info") if engine == "docker" else ()
-        restart = RestartService(engine, situation.sudo, f"Restart {engine}.", check_argv)
+        restart = RestartService(engine, sudo, f"Restart {engine}.", check_argv)
         steps.append(Step("container-restart", restart))
     return tuple(steps)
-
-
-def _add_repository(situation: Situation, install: Action) -> Iterator[Action]:
-    """Add the repository of the toolkit, as NVIDIA's guide does for each package manager."""
-    purpose, sudo = "Add the repository of NVIDIA's container toolkit.", situation.sudo
-    manager = getattr(install, "manager", "")
-    add: tuple[str, ...] = ()
-    undo: tuple[str, ...] = ()
-    check: tuple[str, ...] = ("test", "-s", _YUM_FILE)
-    if manager == APT:
-        tools = ("ca-certificates", "curl", "gnupg2")
-        yield InstallSystemPackages(APT, tools, sudo, purpose="Install what fetches its key.")
-        add, undo = ("sh", "-c", _ADD_TO_APT), ("rm", "-f", _LIST, _KEYRING)
-        check = ("test", "-s", _LIST)
-    elif manager == DNF:
-        add, undo = ("curl", "-fsSL", "-o", _YUM_FILE, _REPOSITORY), ("rm", "-f", _YUM_FILE)
-    elif manager == ZYPPER:
-        add = ("zypper", "addrepo", _REPOSITORY)
-        undo, check = ("zypper", "removerepo", "nvidia-container-toolkit"), ()
-    if add:
-        yield RunCommand(add, purpose, SYSTEM, (LINUX,), sudo, check_argv=check, undo_argv=undo)
-    if manager == APT:
-        yield RefreshPackageLists(sudo, "Read the package lists.")

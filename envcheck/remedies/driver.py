@@ -15,14 +15,11 @@ from envcheck.actions import (
     InstallSystemPackages,
     LoadModule,
     RemoveSystemPackages,
-    RestartService,
-    RunCommand,
     Show,
     StartService,
     UnloadModules,
 )
 from envcheck.model import (
-    BLOCK_NOUVEAU,
     LINUX,
     SYSTEM,
     WINDOWS,
@@ -60,6 +57,7 @@ from envcheck.remedies.driver_install import (
     install_headers,
     is_from_elsewhere,
 )
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
     ARCH,
     DEBIAN,
@@ -163,37 +161,25 @@ def install_kernel_module(situation: Situation, fix: InstallKernelModule) -> Rem
     return bring_driver(situation, kind=fix.kind)
 
 
+_REBUILDS = {FEDORA: "dracut", RHEL: "dracut", SUSE: "dracut", ARCH: "mkinitcpio"}
+
+
 def replace_nouveau(situation: Situation, _: ReplaceNouveau) -> Remedy:
     """Install the driver and keep nouveau from loading."""
     driver = _install_for_builds(situation)
     if blocks_nouveau(situation):
         return replace(driver, summary=f"{driver.summary} Its packages keep nouveau from loading.")
-    update = {
-        FEDORA: ("dracut", "--force"),
-        RHEL: ("dracut", "--force"),
-        SUSE: ("dracut", "--force"),
-        ARCH: ("mkinitcpio", "-P"),
-    }.get(situation.distribution, ("update-initramfs", "-u"))
-    file, line = "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"
-    lines = f"{line}\\nblacklist nova_core\\nblacklist nova_drm\\noptions nouveau modeset=0\\n"
-    block = RunCommand(
-        ("sh", "-c", f"printf '{lines}' > {file}"),
-        "keep nouveau and nova from loading", SYSTEM, (LINUX,), situation.sudo,
-        check_argv=("grep", "-q", line, file), undo_argv=("rm", "-f", file), consent=BLOCK_NOUVEAU,
-    )  # fmt: skip
-    rebuild = RunCommand(
-        update, "rebuild the start-up image", SYSTEM, (LINUX,), situation.sudo,
-        unchecked="the next restart shows its content",
-        lasting="after undoing the other steps, run it again",
-    )  # fmt: skip
-    dracut = replace(rebuild, argv=("dracut", "--force"))
+    program = _REBUILDS.get(situation.distribution, "update-initramfs")
+    block = machine_steps("block-nouveau", situation.sudo)
+    rebuild = machine_steps(program, situation.sudo)
+    dracut = machine_steps("dracut", situation.sudo)
     others = []
     if not situation.is_distribution_known:
-        others = [Alternative("Rebuild it on RHEL, Fedora and SUSE:", (dracut,))]
+        others = [Alternative("Rebuild it on RHEL, Fedora and SUSE:", dracut)]
     install_steps = tuple(item for item in driver.actions if not item.ends_session)
     return Remedy(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
-        (*install_steps, block, rebuild, build_reboot(situation)),
+        (*install_steps, *block, *rebuild, build_reboot(situation)),
         tuple(others),
     )
 
@@ -215,7 +201,7 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
         other = (
             "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
         )
-        steps = (state, enroll_key(situation, _UBUNTU_KEY, other))
+        steps = (state, *enroll_key(situation, _UBUNTU_KEY, other))
     alternative = Alternative("Turn Secure Boot off in the firmware setup.")
     return Remedy(
         f"Sign the module with a key enrolled in {_MOK}, then restart.",
@@ -305,16 +291,10 @@ def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
             "On the host, run nvidia-modprobe -u."
             f" Then restart the container with {fix.node} passed through."
         )
-        return Remedy(summary, (_make_nodes("on the host", sudo=True),))
-    make = _make_nodes("load nvidia-uvm and create its node", sudo=situation.sudo)
-    return Remedy(f"Create the node {fix.node}.", (make,))
-
-
-def _make_nodes(purpose: str, *, sudo: bool) -> RunCommand:
-    return RunCommand(
-        ("nvidia-modprobe", "-u", "-c=0"), purpose, SYSTEM, (LINUX,), sudo,
-        check_argv=("test", "-c", "/dev/nvidia-uvm"), undo_argv=("modprobe", "-r", "nvidia_uvm"),
-    )  # fmt: skip
+        return Remedy(summary, machine_steps("device-nodes", sudo=True, purpose="on the host"))
+    purpose = "load nvidia-uvm and create its node"
+    make = machine_steps("device-nodes", situation.sudo, purpose=purpose)
+    return Remedy(f"Create the node {fix.node}.", make)
 
 
 _FABRIC_RENAMED = 580  # the first branch whose package has no number in its name
@@ -376,8 +356,6 @@ def install_windows_driver(situation: Situation, _: InstallWindowsDriver) -> Rem
 
 # Containers: every command is for the host.
 
-_CONFIGURED = "on the host, once, after installing nvidia-container-toolkit"
-_START_PURPOSE = "start the container with the GPUs; replace IMAGE with your image"
 _POD = (
     "Request a GPU in the pod (resources: limits: nvidia.com/gpu:"
     " 1), on a cluster with NVIDIA's device plugin, and runtimeClassName: nvidia where NVIDIA's"
@@ -427,83 +405,6 @@ def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy
         assigned = variables.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _UNASSIGNED
         return Remedy(_POD_WITHOUT_RUNTIME if assigned else _POD)
     start = _START if kind else _START_ANY
-    return Remedy(summary or start, _CONTAINERS.get(kind, _DOCKER))
-
-
-_RUNTIME_FILES = {"docker": "/etc/docker/daemon.json", "containerd": "/etc/containerd"}
-_CDI = "/etc/cdi/nvidia.yaml"
-
-
-def configure_engine(engine: str, sudo: bool, purpose: str) -> RunCommand:  # noqa: FBT001 - every action names it so
-    """Give an engine of containers NVIDIA's runtime; podman takes the devices from a file."""
-    if engine == "podman":
-        return RunCommand(
-            ("nvidia-ctk", "cdi", "generate", f"--output={_CDI}"), purpose, SYSTEM, (LINUX,), sudo,
-            check_argv=("test", "-s", _CDI), undo_argv=("rm", "-f", _CDI),
-        )  # fmt: skip
-    file = _RUNTIME_FILES[engine]
-    search = "-q" if engine == "docker" else "-rq"
-    return RunCommand(
-        ("nvidia-ctk", "runtime", "configure", f"--runtime={engine}"), purpose, SYSTEM, (LINUX,),
-        sudo, check_argv=("grep", search, "nvidia-container-runtime", file),
-        lasting=f"it adds the runtime nvidia to {file}: remove that entry by hand",
-    )  # fmt: skip
-
-
-def _start_container(argv: tuple[str, ...], purpose: str, *systems: str) -> RunCommand:
-    return RunCommand(
-        argv,
-        purpose,
-        SYSTEM,
-        (LINUX, *systems),
-        unchecked="it starts the program itself",
-        lasting="the container ends with its program",
-        by_person=True,
-    )
-
-
-def _configure_lxc(*words: str, check: tuple[str, ...], undo: tuple[str, ...]) -> RunCommand:
-    return RunCommand(
-        ("lxc", "config", *words), "on the host", SYSTEM,
-        check_argv=("lxc", "config", *check), undo_argv=("lxc", "config", *undo), by_person=True,
-    )  # fmt: skip
-
-
-_DOCKER: Actions = (
-    configure_engine("docker", True, _CONFIGURED),  # noqa: FBT003 - see above
-    RestartService("docker", purpose="on the host"),
-    _start_container(("docker", "run", "--rm", "--gpus", "all", "IMAGE"), _START_PURPOSE, WINDOWS),
-)
-_CONTAINERS: dict[str, Actions] = {
-    "docker": _DOCKER,
-    "podman": (
-        configure_engine("podman", True, _CONFIGURED),  # noqa: FBT003 - see above
-        _start_container(
-            ("podman", "run", "--rm", "--device", "nvidia.com/gpu=all", "IMAGE"), _START_PURPOSE
-        ),
-    ),
-    "apptainer": (
-        _start_container(
-            ("apptainer", "exec", "--nv", "IMAGE", "COMMAND"), "--nv passes it through"
-        ),
-    ),
-    "lxc": (
-        _configure_lxc(
-            "device",
-            "add",
-            "CONTAINER",
-            "gpu",
-            "gpu",
-            check=("device", "get", "CONTAINER", "gpu", "type"),
-            undo=("device", "remove", "CONTAINER", "gpu"),
-        ),
-        _configure_lxc(
-            "set",
-            "CONTAINER",
-            "nvidia.runtime",
-            "true",
-            check=("get", "CONTAINER", "nvidia.runtime"),
-            undo=("unset", "CONTAINER", "nvidia.runtime"),
-        ),
-    ),
-}
+    docker = machine_steps("start-docker", sudo=True)
+    steps = machine_steps(f"start-{kind}", sudo=True) or docker
+    return Remedy(summary or start, steps)

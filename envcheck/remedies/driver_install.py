@@ -11,39 +11,25 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.actions import (
     APT,
-    DNF,
-    ZYPPER,
     Action,
     InstallSystemPackages,
     Reboot,
     RefreshPackageLists,
-    RunCommand,
-    Show,
     StartService,
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
-    BLOCK_NOUVEAU,
-    ENROL_KEY,
-    LINUX,
-    SYSTEM,
-    WINDOWS,
     Alternative,
     Citation,
     Remedy,
     dataclass,
     numbers,
 )
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Actions, Situation
 from envcheck.rules.gpu_releases import newest_branch
 
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
-_NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
-_KEYRING = "cuda-keyring_1.1-1_all.deb"
-_RPM_FUSION = (
-    "https://mirrors.rpmfusion.org/free/fedora/rpmfusion-free-release-{version}.noarch.rpm",
-    "https://mirrors.rpmfusion.org/nonfree/fedora/rpmfusion-nonfree-release-{version}.noarch.rpm",
-)
 _OF_FAMILY = {  # where no package of the system brings the driver
     "windows": (
         "Install {driver} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart."
@@ -61,14 +47,6 @@ _OF_FAMILY = {  # where no package of the system brings the driver
     ),
 }
 _OF_NOTEBOOKS = ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")  # variables of their services
-RESTART_WSL = RunCommand(
-    ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
-    check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
-)  # fmt: skip
-UPDATE_WSL = RunCommand(
-    ("wsl.exe", "--update"), "update WSL itself", SYSTEM, (WINDOWS,),
-    check_argv=("wsl.exe", "--version"), lasting="Windows keeps no earlier WSL", ends_session=True,
-)  # fmt: skip
 
 
 @dataclass
@@ -82,7 +60,7 @@ class Offer:
     release: str = ""
     repository: str = ""  # NVIDIA's, as it calls the system
     stream: str = ""  # of dnf's module nvidia-driver
-    program: tuple[str, ...] = ()  # the command of Ubuntu's tool that chooses the packages
+    program: str = ""  # steps of Ubuntu's tool that chooses the packages
     utilities: str = ""  # line of SUSE's utilities, which must be of the module's release
     architectures: tuple[str, ...] = ()  # of the machine; () all
     fabric: tuple[str, ...] = ()  # packages of its fabric manager: only where NVSwitch is
@@ -112,7 +90,7 @@ class System:
     citations: tuple[Citation, ...]
     components: str = ""  # of Debian's archive
     headers: tuple[str, ...] = ()  # packages of the kernel's headers
-    prepare: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()  # steps of data/advice/machine_steps.json, as are those below
     finish: tuple[str, ...] = ()
     mok_key: str = ""  # signs the modules that are built here
     signed: bool = False  # its modules are signed already
@@ -171,8 +149,7 @@ def bring_driver(
     family = _find_origin(situation)
     if family in _OF_FAMILY:
         driver = _name_driver(situation, None, floor, exact=exact)
-        updates = (UPDATE_WSL, RESTART_WSL) if family == WSL else ()
-        return Remedy(_OF_FAMILY[family].format(driver=driver), updates)
+        return Remedy(_OF_FAMILY[family].format(driver=driver), machine_steps(family, sudo=False))
     if situation.from_log and not situation.is_distribution_known:
         return _install_anywhere(situation, floor, exact=exact, kind=kind)
     system = find_system(situation)
@@ -300,20 +277,30 @@ def _install_anywhere(situation: Situation, floor: str, *, exact: bool, kind: st
 
 def _list_steps(situation: Situation, system: System, offer: Offer, floor: str) -> Actions:
     """List the steps of the system's package manager, without the restart."""
+    sudo, host = situation.sudo, situation.facts.host
+    repository = machine_steps(
+        f"repository-{system.manager}",
+        sudo,
+        repository=offer.repository,
+        machine="x86_64" if host.architecture.value in (None, "x86_64") else "sbsa",
+    )
     steps = list[Action]()
     if system.manager == APT:
-        steps.extend(_open_archive(situation, system, offer))
+        steps += machine_steps("components", sudo, components=system.components)
+        steps += repository if offer.repository else ()
+        steps.append(RefreshPackageLists(sudo, "read the package lists"))
     for name in system.prepare:
-        steps.extend(_prepare(situation, name))
+        if situation.distribution_id != "rhel":  # its subscription decides: see `_describe_needs`
+            steps += machine_steps(name, sudo, version=situation.distribution_version)
     if not offer.program:  # which takes modules that are built already
-        steps.extend(install_headers(situation, system))
+        steps += install_headers(situation, system)
     if offer.repository and system.manager != APT:
-        steps.extend(_add_repository(situation, system, offer.repository))
-    steps.extend(_install_offer(situation, system, offer, floor))
+        steps += repository
+    steps += _install_offer(situation, system, offer, floor)
     for name in system.finish:
-        steps.extend(_finish(situation, name))
-    if not system.signed and situation.facts.host.secure_boot.value:
-        steps.extend(enroll_key_of(situation, system))
+        steps += machine_steps(name, sudo, kernel=_read_kernel(situation))
+    if not system.signed and host.secure_boot.value:
+        steps += enroll_key_of(situation, system)
     return tuple(steps)
 
 
@@ -321,14 +308,12 @@ def _install_offer(
     situation: Situation, system: System, offer: Offer, floor: str
 ) -> Iterator[Action]:
     """Install the packages of an offer: `branch` is that of the driver that is asked for."""
-    branch = floor.partition(".")[0]
+    sudo, branch = situation.sudo, floor.partition(".")[0]
     if offer.first:
         yield _install(situation, system, offer.first, "before the driver")
-    if offer.stream:
-        yield _enable_stream(situation, offer.stream.format(branch=branch))
-    if offer.program:
-        yield _install(situation, system, ("ubuntu-drivers-common",), "")
-        yield _choose_driver(situation, offer.program, floor)
+    yield from machine_steps("stream", sudo, stream=offer.stream.format(branch=branch))
+    enough = f"; check that it is {floor} or newer" if floor else ""
+    yield from machine_steps(offer.program, sudo, purpose=f"the recommended driver{enough}")
     if offer.packages:
         names = tuple(name.format(branch=branch) for name in offer.packages)
         yield _install(situation, system, names, "the driver")
@@ -338,96 +323,13 @@ def _install_offer(
         start = "start it now and at every restart"
         yield StartService("nvidia-fabricmanager", situation.sudo, start)
     if offer.utilities:
-        yield _install_utilities(situation, offer)
+        yield from machine_steps("utilities", sudo, line=offer.utilities, package=offer.packages[0])
 
 
 def _install(
     situation: Situation, system: System, names: tuple[str, ...], purpose: str
 ) -> InstallSystemPackages:
     return InstallSystemPackages(system.manager, names, situation.sudo, purpose=purpose)
-
-
-def _run(
-    situation: Situation, *argv: str, purpose: str, undo: tuple[str, ...] = (), lasting: str = ""
-) -> RunCommand:
-    return RunCommand(
-        argv, purpose, SYSTEM, (LINUX,), situation.sudo, undo_argv=undo, lasting=lasting
-    )
-
-
-def _open_archive(situation: Situation, system: System, offer: Offer) -> Iterator[Action]:
-    """Make apt see the packages."""
-    if system.components:
-        yield _add_components(situation, system.components)
-    if offer.repository:
-        yield from _add_repository(situation, system, offer.repository)
-    yield RefreshPackageLists(situation.sudo, "read the package lists")
-
-
-def _add_components(situation: Situation, components: str) -> RunCommand:
-    """Add components to Debian's own lines, in whichever of the two forms they are written."""
-    deb822 = f"s/^Components:.*/Components: {components}/"
-    one_line = rf"/^deb(-src)? [^#]*(bullseye|bookworm|trixie)/ s/ main( .*)?$/ {components}/"
-    files = "/etc/apt/sources.list /etc/apt/sources.list.d/debian.sources"
-    edit = '[ ! -f "$each" ] || sed -i -E "$1" "$each" || exit 1'
-    return _run(
-        situation,
-        *("sh", "-c", f"for each in {files}; do {edit}; done", "sh", f"{deb822}; {one_line}"),
-        purpose="the components of Debian that hold the driver",
-        lasting="the words after main in Debian's sources can be taken out again",
-    )
-
-
-def _add_repository(situation: Situation, system: System, name: str) -> Iterator[Action]:
-    """Add NVIDIA's repository; its address is NVIDIA's, and https alone vouches for it."""
-    machine = situation.facts.host.architecture.value or "x86_64"
-    address = f"{_NVIDIA}/{name}/{'x86_64' if machine == 'x86_64' else 'sbsa'}"
-    purpose = "NVIDIA's repository"
-    if system.manager == APT:
-        yield RefreshPackageLists(situation.sudo, "read the package lists")
-        yield _install(situation, system, ("ca-certificates", "curl"), "to fetch NVIDIA's key")
-        yield RunCommand(
-            ("curl", "-fsSLO", f"{address}/{_KEYRING}"), "NVIDIA's key and repository", SYSTEM,
-            (LINUX,), check_argv=("test", "-s", _KEYRING), undo_argv=("rm", "-f", _KEYRING),
-        )  # fmt: skip
-        undo = ("apt-get", "purge", "-y", "cuda-keyring")
-        yield _run(situation, "dpkg", "-i", _KEYRING, purpose=purpose, undo=undo)
-    elif system.manager == DNF:
-        file = f"/etc/yum.repos.d/cuda-{name}.repo"
-        yield _run(
-            situation, "dnf", "config-manager", "--add-repo", f"{address}/cuda-{name}.repo",
-            purpose=purpose, undo=("rm", "-f", file),
-        )  # fmt: skip
-    elif system.manager == ZYPPER:
-        yield _run(
-            situation, "zypper", "addrepo", f"{address}/", f"cuda-{name}",
-            purpose=purpose, undo=("zypper", "removerepo", f"cuda-{name}"),
-        )  # fmt: skip
-        yield _run(
-            situation, "zypper", "refresh", purpose="asks whether NVIDIA's key is to be trusted",
-            lasting="it renews the package lists",
-        )  # fmt: skip
-
-
-def _prepare(situation: Situation, name: str) -> Iterator[Action]:
-    """Add what dkms or the driver comes from, besides NVIDIA's repository."""
-    if name == "rpmfusion":
-        version = situation.distribution_version
-        yield _run(
-            situation,
-            *("dnf", "install", "-y", *(each.format(version=version) for each in _RPM_FUSION)),
-            purpose="RPM Fusion, which has the driver",
-            undo=("dnf", "remove", "-y", "rpmfusion-free-release", "rpmfusion-nonfree-release"),
-        )
-    elif situation.distribution_id == "rhel":
-        return  # its subscription decides: see `_describe_needs`
-    elif name == "epel":
-        yield InstallSystemPackages(DNF, ("epel-release",), situation.sudo, purpose="for dkms")
-    else:
-        yield _run(
-            situation, "dnf", "config-manager", "--enable", name, purpose="what dkms needs",
-            undo=("dnf", "config-manager", "--disable", name),
-        )  # fmt: skip
 
 
 def install_headers(situation: Situation, system: System | None) -> Actions:
@@ -438,11 +340,15 @@ def install_headers(situation: Situation, system: System | None) -> Actions:
     return (_install(situation, system, names, "the running kernel's headers, before the module"),)
 
 
+def _read_kernel(situation: Situation) -> str:
+    """Return the running kernel where it can stand in a command; "" else."""
+    kernel = situation.facts.host.kernel_release.value or ""
+    return kernel if re.fullmatch(r"[\w.+~-]+", kernel) else ""
+
+
 def _name_headers(situation: Situation, names: Iterable[str]) -> Iterator[str]:
     """Fill in the running kernel; leave out what it would have to be known for."""
-    kernel = situation.facts.host.kernel_release.value or ""
-    if not re.fullmatch(r"[\w.+~-]+", kernel):
-        kernel = ""
+    kernel = _read_kernel(situation)
     # 6.1.0-56-cloud-amd64 is of linux-headers-cloud-amd64; other architectures were not read
     flavour = re.search(r"(?:(?:cloud|rt)-)?amd64$", kernel)
     for name in names:
@@ -454,76 +360,18 @@ def _name_headers(situation: Situation, names: Iterable[str]) -> Iterator[str]:
             yield name.format(flavour=flavour.group())
 
 
-def _enable_stream(situation: Situation, stream: str) -> RunCommand:
-    return _run(
-        situation, "dnf", "-y", "module", "enable", f"nvidia-driver:{stream}",
-        purpose="the line of drivers that fits the card",
-        undo=("dnf", "-y", "module", "reset", "nvidia-driver"),
-    )  # fmt: skip
-
-
-def _choose_driver(situation: Situation, argv: tuple[str, ...], floor: str) -> RunCommand:
-    purpose = "the recommended driver"
-    if floor:
-        purpose = f"the recommended driver; check that it is {floor} or newer"
-    installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
-    lasting = "/var/log/apt/history.log shows the chosen driver: apt-get purge removes that package"
-    return RunCommand(
-        argv, purpose, SYSTEM, (LINUX,), situation.sudo,
-        check_argv=("sh", "-c", installed), lasting=lasting,
-    )  # fmt: skip
-
-
-def _install_utilities(situation: Situation, offer: Offer) -> RunCommand:
-    """Install SUSE's nvidia-smi of the release that the signed module has."""
-    name = f"nvidia-compute-utils-{offer.utilities}"
-    release = f"$(rpm -q --queryformat '%{{VERSION}}' {offer.packages[0]} | cut -d_ -f1)"
-    return _run(
-        situation, "sh", "-c", f"zypper install -y {name}={release}",
-        purpose="nvidia-smi, of the module's release", undo=("zypper", "remove", "-y", name),
-    )  # fmt: skip
-
-
-def _finish(situation: Situation, name: str) -> Iterator[Action]:
-    """Build the module now, or keep nouveau from loading."""
-    if name == "grubby":
-        words = "nouveau.modeset=0 rd.driver.blacklist=nouveau"
-        yield RunCommand(
-            ("grubby", f"--args={words}", "--update-kernel=ALL"), "keep nouveau from loading",
-            SYSTEM, (LINUX,), situation.sudo, consent=BLOCK_NOUVEAU,
-            undo_argv=("grubby", f"--remove-args={words}", "--update-kernel=ALL"),
-        )  # fmt: skip
-        return
-    kernel = situation.facts.host.kernel_release.value or ""
-    if re.fullmatch(r"[\w.+~-]+", kernel):
-        yield _run(
-            situation, "akmods", "--force", "--kernels", kernel, purpose="build the module now",
-            lasting="the module stays for this kernel",
-        )  # fmt: skip
-    yield Show(("modinfo", "-F", "version", "nvidia"), "is built: only then restart", SYSTEM)
-
-
 def enroll_key_of(situation: Situation, system: System) -> Actions:
     """Let the firmware accept the modules that are built here, with the tool that asks it to."""
     if not system.mok_key:
         return ()
     enroll = enroll_key(situation, system.mok_key)
     if system.manager != APT or system.signed:
-        return (enroll,)
+        return enroll
     tools = _install(situation, system, ("mokutil", "openssl"), "to ask the firmware")
-    return (tools, enroll)
+    return (tools, *enroll)
 
 
-def enroll_key(situation: Situation, key: str, purpose: str = "") -> RunCommand:
+def enroll_key(situation: Situation, key: str, purpose: str = "") -> Actions:
     """Let the firmware accept what a key signs: a person confirms it at the next start."""
     purpose = purpose or "choose a password; the blue screen at the next restart asks for it"
-    return RunCommand(
-        ("mokutil", "--import", key),
-        purpose,
-        SYSTEM,
-        (LINUX,),
-        situation.sudo,
-        check_argv=("sh", "-c", "mokutil --list-new | grep -q ."),
-        undo_argv=("mokutil", "--revoke-import"),
-        consent=ENROL_KEY,
-    )
+    return machine_steps("enrol-key", situation.sudo, key=key, purpose=purpose)

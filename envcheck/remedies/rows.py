@@ -6,9 +6,9 @@ What to do about a case, filled with the values of a log or a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from envcheck.actions import (
     Action,
@@ -20,6 +20,7 @@ from envcheck.actions import (
     InstallSystemPackages,
     LoadModule,
     Reboot,
+    RefreshPackageLists,
     RemoveSystemPackages,
     RenameFile,
     RestartService,
@@ -30,6 +31,7 @@ from envcheck.actions import (
     SetVariables,
     Show,
     ShowKernelLog,
+    StartService,
     UninstallPackages,
     UnloadModules,
     UnsetVariable,
@@ -50,6 +52,7 @@ from envcheck.remedies.system import install_anywhere
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
 _LIST_PLACEHOLDER = "{pids}"  # stands for several words
+FindValue: TypeAlias = "Callable[[str], str]"  # by the name of a value; "" where none is known
 
 
 class RowValues(Protocol):
@@ -115,6 +118,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "pip": InstallPackages,
     "python": RunPython,
     "reboot": Reboot,
+    "refresh": RefreshPackageLists,
     "remove_packages": RemoveSystemPackages,
     "rename": RenameFile,
     "restart_service": RestartService,
@@ -122,6 +126,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "set": SetVariables,
     "show": Show,
     "show_log": ShowKernelLog,
+    "start_service": StartService,
     "uninstall": UninstallPackages,
     "unload_modules": UnloadModules,
     "unset": UnsetVariable,
@@ -178,6 +183,13 @@ class RemedyTable:
     gcc_of_symbols: Mapping[str, str]  # symbol version of libstdc++ -> the first GCC that has it
     distributions: Mapping[str, str]  # module -> distribution that brings it
     systems_of_glibc: Mapping[str, str]  # glibc -> the system that came with it, oldest first
+
+
+@dataclass
+class MachineSteps:
+    """The content of data/advice/machine_steps.json."""
+
+    steps: Mapping[str, tuple[Any, ...]]  # name -> actions, each under the name of its kind
 
 
 def remedy_table() -> RemedyTable:
@@ -257,68 +269,75 @@ def _list_tags(values: RowValues, situation: Situation) -> set[str]:
 
 def fill_row(row: RemedyRow, values: RowValues, situation: Situation) -> Remedy | None:
     """Fill a row; None where a name of its summary, or of all its actions, has no value."""
-    filler = _Filler(values, situation)
-    summary = filler.text(row.summary)
-    actions, elsewhere = filler.actions(row.actions)
+
+    def find(name: str) -> str:
+        return situation.python if name == "python" else values.find_value(name)
+
+    summary = _fill(row.summary, find)
+    actions, elsewhere = _make_actions(row.actions, find, situation)
     if summary is None or (row.actions and not actions):
         return None
     alternatives = [
-        Alternative(summary_text, filler.actions(row_alternative.actions)[0])
+        Alternative(summary_text, _make_actions(row_alternative.actions, find, situation)[0])
         for row_alternative in row.alternatives
-        if (summary_text := filler.text(row_alternative.summary))
+        if (summary_text := _fill(row_alternative.summary, find))
     ]
     return Remedy(summary, actions, (*elsewhere, *alternatives))
 
 
-class _Filler:
-    """Puts values in the place of {names}; what lacks a value is left out."""
+def _make_actions(
+    rows: Iterable[Mapping[str, Any]], find: FindValue, situation: Situation
+) -> tuple[Actions, tuple[Alternative, ...]]:
+    """Make the actions; a package manager's come with those of other distributions."""
+    actions_found: list[Action] = []
+    elsewhere: list[Alternative] = []
+    for made in _fill_actions(rows, find):
+        if isinstance(made, FamilyPackages):
+            values = {"major": made.major} if made.major else {}
+            steps, others = install_anywhere(situation, made.what, made.purpose, **values)
+            actions_found += steps
+            elsewhere += others
+        else:
+            actions_found.append(made if situation.sudo else made.without_sudo())
+    return tuple(actions_found), tuple(elsewhere)
 
-    def __init__(self, values: RowValues, situation: Situation) -> None:
-        self._values, self._situation = values, situation
 
-    def actions(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Actions, tuple[Alternative, ...]]:
-        """Make the actions; a package manager's come with those of other distributions."""
-        actions_found: list[Action] = []
-        elsewhere: list[Alternative] = []
-        for filled in filter(None, map(self._filled, rows)):
-            made = make_action(filled)
-            if isinstance(made, FamilyPackages):
-                values = {"major": made.major} if made.major else {}
-                steps, others = install_anywhere(self._situation, made.what, made.purpose, **values)
-                actions_found += steps
-                elsewhere += others
-            else:
-                actions_found.append(made if self._situation.sudo else made.without_sudo())
-        return tuple(actions_found), tuple(elsewhere)
+def machine_steps(name: str, sudo: bool, **values: str) -> Actions:  # noqa: FBT001 - every action names it so
+    """List the steps of a name in data/advice/machine_steps.json, filled with values.
 
-    def _filled(self, value: Any) -> Any:
-        """Fill every text within a value; None where one has no value."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            cells = {name: self._filled(item) for name, item in value.items()}
-            return None if None in cells.values() else cells
-        if not isinstance(value, list):
-            return value
-        words: list[Any] = []
-        for item in value:
-            filled = self._filled(item)
-            if filled is None:
-                return None
-            words += filled.split() if item == _LIST_PLACEHOLDER else (filled,)
-        return words
+    A step that lacks a value is left out; there are none of an unknown name.
+    """
+    rows = load_data("advice/machine_steps", MachineSteps).steps.get(name, ())
+    made = _fill_actions(rows, lambda name: values.get(name, ""))
+    return tuple(each if sudo else each.without_sudo() for each in made)
 
-    def text(self, text: str) -> str | None:
-        """Put values into a text; None where one is missing."""
-        values = {name: self._value(name) for name in _PLACEHOLDER.findall(text)}
+
+def _fill_actions(rows: Iterable[Mapping[str, Any]], find: FindValue) -> Iterator[Any]:
+    for row in rows:
+        filled = _fill(row, find)
+        if filled:
+            yield make_action(filled)
+
+
+def _fill(value: Any, find: FindValue) -> Any:
+    """Put values in the place of {names} in every text; None where one has no value."""
+    if isinstance(value, str):
+        values = {name: find(name) for name in _PLACEHOLDER.findall(value)}
         if all(values.values()):
-            return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+            return _PLACEHOLDER.sub(lambda match: values[match[1]], value)
         return None
-
-    def _value(self, name: str) -> str:
-        if name == "python":
-            return self._situation.python
-        return self._values.find_value(name)
+    if isinstance(value, Mapping):
+        cells = {name: _fill(item, find) for name, item in value.items()}
+        return None if None in cells.values() else cells
+    if not isinstance(value, list):
+        return value
+    words: list[Any] = []
+    for item in value:
+        filled = _fill(item, find)
+        if filled is None:
+            return None
+        words += filled.split() if item == _LIST_PLACEHOLDER else (filled,)
+    return words
 
 
 def list_texts(value: Any) -> Iterator[str]:

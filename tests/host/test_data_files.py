@@ -32,6 +32,7 @@ from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_field
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.jetson import JetsonTable
 from envcheck.probes.linking import Linking
+from envcheck.remedies.rows import MachineSteps
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
@@ -43,6 +44,7 @@ from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
     ("frameworks/built_when_used", BuiltWhenUsed),
+    ("advice/machine_steps", MachineSteps),
     ("packages/index", Companions),
     ("packages/documented_gpus", DocumentedGpusTable),
     ("nvidia/cuda_wheels", CudaWheels),

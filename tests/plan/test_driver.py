@@ -284,6 +284,17 @@ def test_a_module_that_is_merely_not_loaded_is_loaded_and_nothing_is_installed()
     assert all("nvidia-driver" not in " ".join(each.command()) for each in remedy.actions)
 
 
+def test_every_step_that_a_system_names_is_there() -> None:
+    systems = json.loads(read_data("nvidia/driver_install.json"))["systems"]
+    steps = json.loads(read_data("advice/machine_steps.json"))["steps"]
+    named = [name for row in systems for name in (*row.get("prepare", ()), *row.get("finish", ()))]
+    offers = [offer for row in systems for offer in row["offers"]]
+    named += [offer["program"] for offer in offers if "program" in offer]
+    named += [f"repository-{row['manager']}" for row in systems if "repository" in str(row)]
+    assert len(set(named)) > 7
+    assert set(named) <= set(steps)
+
+
 def test_there_are_forty_machines() -> None:
     assert len({row[0] for row in MACHINES}) == len(MACHINES) >= 40
 
