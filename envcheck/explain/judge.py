@@ -23,6 +23,7 @@ from envcheck.explain.log import (
     Claim,
     Log,
     Strength,
+    draw_rows,
     fill_message,
     find_root,
     is_consequence,
@@ -329,9 +330,21 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     return Machine(findings, log.has_facts, log.is_healthy, is_refused, report.checked)
 
 
+def list_direct_claims(log: Log) -> Iterator[Claim]:
+    """Make a claim of each message that points to one cause by itself."""
+    known = signatures_by_name()
+    for event in log.events:
+        signature = known[event.signature]
+        entry = catalogue().get(event.values.get("own_id", ""))
+        if entry is not None:  # of a report of envcheck's
+            yield Claim(entry.id, Strength.FINAL, entry.headline, (event,))
+        elif signature.finding and signature.role in ("cause", "symptom"):
+            yield make_claim(signature, (event,), {})
+
+
 _REASONS = (
-    library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims,
-    python_claims,
+    list_direct_claims, draw_rows, library_claims, version_claims, architecture_claims, pip_claims,
+    memory_claims, driver_claims, python_claims,
 )  # fmt: skip
 _CRASHES = (
     "segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found",
@@ -353,7 +366,7 @@ def judge_log(
     `ending` says how the log ends; leave it out if the program is known to have failed.
     """
     log = Log(events, matrix, facts, ending)
-    claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
+    claims = [claim for reason in _REASONS for claim in reason(log)]
     claims = [_with_cause_there(log, claim, ending) for claim in claims]
     machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
     claims = list(map(machine.decide, claims))
@@ -670,18 +683,6 @@ def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Eve
         # a GPU that is used does not explain a crash
         and (item.signature in _CRASHES or not log.is_healthy)
     ]
-
-
-def _list_direct_claims(log: Log) -> Iterator[Claim]:
-    """Make a claim of each message that points to one cause by itself."""
-    known = signatures_by_name()
-    for event in log.events:
-        signature = known[event.signature]
-        entry = catalogue().get(event.values.get("own_id", ""))
-        if entry is not None:  # of a report of envcheck's
-            yield Claim(entry.id, Strength.FINAL, entry.headline, (event,))
-        elif signature.finding and signature.role in ("cause", "symptom"):
-            yield make_claim(signature, (event,), {})
 
 
 # Libraries that a system or a conda package brings: a wheel that lacks another one was built so.

@@ -44,73 +44,55 @@ class Strength(IntEnum):
     cause (tests/explain/test_what_failed_last.py).
     """
 
-    because: str
-
-    def __new__(cls, reason: str) -> Strength:  # noqa: PYI034 - typing.Self is newer than Python 3.10
-        """Make a member that compares by its place and keeps its reason."""
-        rank = 100 - len(cls.__members__)
-        member = int.__new__(cls, rank)
-        member._value_ = rank
-        member.because = reason
-        return member
-
-    EMULATED = (
-        "The program is for another processor, so whatever it says, even a final refusal,"
-        " follows from that."
-    )
-    FINAL = (
-        "The check that ends the program states the cause, or a measured fact explains the message."
-    )
-    BOTH_VALUES = (
-        "It names both releases that clash, as read from the files themselves, not from a limit"
-        " in code."
-    )
-    LIMIT_AND_VALUE = (
-        "It names a limit and the value that breaks it, so there is more to check than a refusal."
-    )
-    REFUSED_PART = "A tool refuses a part by name, which is a decision and not only a description."
-    NAMED_CAUSE = "It names the cause in words of its own, not only the part that is wrong."
-    NAMED_PART = "It names the part and what it lacks, not only the place where it fails."
-    NAMED_PLACE = (
-        "It names the place of the fault, and holds against facts that a log states in passing."
-    )
-    DERIVED = (
-        "It follows from the message and one more value, while a missing part may have several"
-        " causes."
-    )
-    MISSING_HERE = (
-        "A part is missing in a known place, while a search that finds nothing may look elsewhere."
-    )
-    NOT_FOUND = (
-        "A search ends without the part, which a program reports only where it needs the part."
-    )
-    LIKELY = "One cause is common and the others are rare, and no working GPU excuses the message."
-    USUAL = "Two causes fit and this one is usual, while a decided message may be a side remark."
-    DECIDED = (
-        "The weakest message that tells its cause by itself, so the machine's facts need not"
-        " support it."
-    )
-    PROBABLE = (
-        "Several causes fit and one is most frequent, as when only the machine's facts show a"
-        " fault."
-    )
-    OPEN = "Several causes fit equally, but none of the other messages explains this one."
-    FAILED_PART = (
-        "It names the library that fails, so it says where, while a failed call says only when."
-    )
-    FAILED_CALL = "A call fails, which says more than that no GPU is used."
-    UNUSED_GPU = "No GPU is used, which is what went wrong, while a side effect is what came after."
-    SIDE_EFFECT = (
-        "Something else fails because of the cause, one step nearer to it than the end of the"
-        " program."
-    )
-    AFTERMATH = (
-        "The program ends and points to the lines before it, so it is a claim where no other is."
-    )
-    SYMPTOM = "Something is wrong and nothing says what, so it never names a root cause."
-    UNSUPPORTED = (
-        "The machine's facts show a fault that the log's own decisive message does not depend on."
-    )
+    # The program is for another processor, so whatever it says, even a final refusal, follows
+    # from that
+    EMULATED = 23
+    # The check that ends the program states the cause, or a measured fact explains the message
+    FINAL = 22
+    # It names both releases that clash, as read from the files themselves, not from a limit in
+    # code
+    BOTH_VALUES = 21
+    # It names a limit and the value that breaks it, so there is more to check than a refusal
+    LIMIT_AND_VALUE = 20
+    # A tool refuses a part by name, which is a decision and not only a description
+    REFUSED_PART = 19
+    # It names the cause in words of its own, not only the part that is wrong
+    NAMED_CAUSE = 18
+    # It names the part and what it lacks, not only the place where it fails
+    NAMED_PART = 17
+    # It names the place of the fault, and holds against facts that a log states in passing
+    NAMED_PLACE = 16
+    # It follows from the message and one more value, while a missing part may have several causes
+    DERIVED = 15
+    # A part is missing in a known place, while a search that finds nothing may look elsewhere
+    MISSING_HERE = 14
+    # A search ends without the part, which a program reports only where it needs the part
+    NOT_FOUND = 13
+    # One cause is common and the others are rare, and no working GPU excuses the message
+    LIKELY = 12
+    # Two causes fit and this one is usual, while a decided message may be a side remark
+    USUAL = 11
+    # The weakest message that tells its cause by itself, so the machine's facts need not support
+    # it
+    DECIDED = 10
+    # Several causes fit and one is most frequent, as when only the machine's facts show a fault
+    PROBABLE = 9
+    # Several causes fit equally, but none of the other messages explains this one
+    OPEN = 8
+    # It names the library that fails, so it says where, while a failed call says only when
+    FAILED_PART = 7
+    # A call fails, which says more than that no GPU is used
+    FAILED_CALL = 6
+    # No GPU is used, which is what went wrong, while a side effect is what came after
+    UNUSED_GPU = 5
+    # Something else fails because of the cause, one step nearer to it than the end of the program
+    SIDE_EFFECT = 4
+    # The program ends and points to the lines before it, so it is a claim where no other is
+    AFTERMATH = 3
+    # Something is wrong and nothing says what, so it never names a root cause
+    SYMPTOM = 2
+    # The machine's facts show a fault that the log's own decisive message does not depend on
+    UNSUPPORTED = 1
 
     @classmethod
     def named(cls, name: str) -> Strength:
@@ -133,6 +115,20 @@ class Claim:
 def conclude(name: str, *events: Event, **stated: str) -> Claim:
     """Draw a conclusion of data/advice/signatures.json from messages and what else is stated."""
     return make_claim(conclusions_by_name()[name], events, stated)
+
+
+def draw_rows(log: Log) -> Iterator[Claim]:
+    """Draw the conclusions whose rows name their messages."""
+    for row in conclusions_by_name().values() if log.events else ():
+        events, beside = log.select(*row.messages), log.select(*row.beside)
+        is_there = bool(beside or not row.beside)
+        is_here = not row.place or not log.situations.isdisjoint(row.place)
+        if not (events and is_there and is_here):
+            continue
+        if log.situations.isdisjoint(row.without) and not log.values(*row.without):
+            for event in events:
+                if re.search(row.words, event.text):
+                    yield conclude(row.name, event, *beside)
 
 
 def make_claim(
@@ -353,6 +349,23 @@ class Log:
         return bool(self.facts.host.container.value or is_named)
 
     @cached_property
+    def situations(self) -> set[str]:
+        """Name what holds for the whole log, where rows of conclusions ask for it."""
+        holds = {
+            self.os: self.os,
+            "compat-path": re.search(_COMPAT_FOLDER, self.library_path),
+            "conda": self.has("conda-path"),
+            "container": self.in_container,
+            "driver": self.driver,
+            "gpu-used": self.is_healthy,
+            "library-path": self.library_path,
+            "mig": any(gpu.mig_enabled.value for gpu in self.facts.gpus.value or ()),
+            "no-gpu": self.has_no_gpu,
+            "wsl": self.in_wsl,
+        }
+        return {name for name, value in holds.items() if value}
+
+    @cached_property
     def has_no_gpu(self) -> bool:
         """Return whether the facts say that there is no NVIDIA GPU."""
         return isinstance(self.facts.gpus, Absent)
@@ -466,6 +479,7 @@ class Log:
 UNREACHED_INDEX = ("package-index-unreachable", "certificate-not-trusted")
 _PLACES = ("slurm", "pbs", "lsf", "notebook")
 _INSTALLERS = ("uv", "uv_pip", "poetry", "pdm")
+_COMPAT_FOLDER = r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)"
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
 _CONTAINERS = {
     "apptainer-nv": "apptainer",

@@ -278,7 +278,6 @@ _NVCC_UNFIT = (
     "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch",
     "find-cuda-old",
 )  # fmt: skip
-_SOLVERS = ("cusolver", "cusparse")  # of CUDA's libraries, they need nvJitLink
 _CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
 
 
@@ -289,25 +288,8 @@ def version_claims(log: Log) -> Iterator[Claim]:
             yield _judge_cudnn_versions(log, event)
     yield from _judge_nvjitlink(log)
     yield from _judge_torch_symbols(log)
-    for event in log.select("jax-component-version", "jax-component-old", "jax-component-missing"):
-        yield conclude(_read_component(log, event), event)
     yield from _judge_two_toolkits(log)
     yield from _judge_unreachable_wheels(log)
-
-
-def _read_component(log: Log, event: Event) -> str:
-    component = event.values["component"].lower()
-    if event.signature == "jax-component-missing":
-        if component in _SOLVERS and "Is it installed" not in event.text:
-            return "missing-solver"
-        name = "missing-component"
-    elif log.library_path and component != "cudnn":
-        return "older-component-on-path"
-    else:
-        name = "older-component"
-    if component == "cudnn":
-        name += "-cudnn"
-    return name
 
 
 def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
@@ -407,7 +389,6 @@ _FAILED = (
     "cufft-internal",
 )  # fmt: skip
 _NOT_BUILT_FOR = ("torch-arch-mismatch", "torch-found-gpu-cc")
-_OF_EXTENSION = r"(?:function|image)\b.*?(?:\b\w+_(?:cuda|gpu|forward|backward)\b|\bin \S+\.cu\b)"
 
 
 def architecture_claims(log: Log) -> Iterator[Claim]:
@@ -424,11 +405,8 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
     gpus, cuda, only = log.capabilities, _find_outgrown_toolkit(log), _find_only_toolkit(log)
     driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
     is_beyond = driver_cuda and parse_number(only) > parse_number(driver_cuda)[:2]
-    for event in log.select(*_NO_CODE):
-        if re.search(_OF_EXTENSION, event.text):
-            yield conclude("extension-for-other-gpus", event)
-        elif is_beyond:
-            yield conclude("code-beyond-driver", event, cuda=only, driver_cuda=driver_cuda)
+    for event in log.select(*_NO_CODE) if is_beyond else ():
+        yield conclude("code-beyond-driver", event, cuda=only, driver_cuda=driver_cuda)
     for event in log.select(*_NO_CODE, *_NOT_BUILT_FOR):
         named = event.values.get("sm") or event.values.get("cc")
         shown = (normalize_capability(named),) if named else gpus

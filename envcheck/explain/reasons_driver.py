@@ -24,7 +24,6 @@ _NO_DEVICE = (
     "nccl-process-group-no-gpu",
     "yolo-invalid-device",
 )
-_NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
 
 
 def driver_claims(log: Log) -> Iterator[Claim]:
@@ -36,53 +35,14 @@ def driver_claims(log: Log) -> Iterator[Claim]:
         message = f"The start of the driver ended with error {code}."
         finding = load_driver_errors().get(code, "driver-missing")
         yield Claim(finding, Strength.NOT_FOUND, message, (event,))
-    for event in log.select("vllm-no-device-type"):
-        is_kept_out = log.values("container_run") and not log.values("gpus_passed")
-        yield conclude("container-without-gpus" if is_kept_out else "vllm-no-device", event)
-    packages = log.select("driver-package-installed") if log.in_wsl else ()
-    failures = log.select(*_NO_ANSWER, *_NOT_AVAILABLE, "cuinit-unknown")
-    if packages and failures:
-        yield conclude("driver-inside-wsl", *failures, *packages, **packages[0].values)
     yield from _judge_visible_devices(log)
-    yield from _judge_absent_gpu(log)
-    yield from _judge_apptainer(log)
     yield from _judge_tensorflow(log)
-    yield from _judge_mig(log)
-    yield from _judge_compat(log)
 
 
-_GPU_ERRORS = (
-    "torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus",
-    "smi-failed",
-)  # fmt: skip
-_NO_ANSWER = (
-    "smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus",
-    "lspci-none",
-)  # fmt: skip
 _NOT_AVAILABLE = (
     "torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cuda-no-device",
     "answered-no-count", "answered-no-gpu-list",
 )  # fmt: skip
-
-
-def _judge_absent_gpu(log: Log) -> Iterator[Claim]:
-    """Say that there is no GPU of NVIDIA, by the facts or by the adapters that lspci lists."""
-    events = log.select(*_GPU_ERRORS)
-    if events and log.has_no_gpu:
-        yield conclude("gpu-needed", *events)
-    failures = log.select(*_NO_ANSWER)
-    if failures and log.values("other_gpu") and not log.values("nvidia_gpu") and not log.driver:
-        yield conclude("other-gpu-listed", *failures, *log.select("lspci-other-gpu"))
-
-
-def _judge_apptainer(log: Log) -> Iterator[Claim]:
-    """Say that Apptainer was started without --nv, where what runs in it finds no driver."""
-    starts = log.select("container-apptainer")
-    missing = log.select("missing-dynamic-library", "cannot-open-shared-object")
-    failures = [event for event in missing if "libcuda.so" in event.text]
-    failures += log.select(*_NO_DRIVER, *_NO_DEVICE, "smi-not-found")
-    if starts and failures and not log.values("apptainer_nv"):
-        yield conclude("apptainer-without-nv", *failures, *starts)
 
 
 def _find_visible(log: Log) -> str | None:
@@ -172,28 +132,6 @@ def _find_nearest_release(log: Log, event: Event) -> FrameworkRelease | None:
         if parse_number(item) <= parse_number(version):
             return log.matrix.release(framework.name, item, "linux_x86_64")
     return None
-
-
-def _judge_compat(log: Log) -> Iterator[Claim]:
-    """Read what a compat libcuda leads to.
-
-    804, where the host's driver is older than the image, and 803.
-    """
-    if log.in_container:
-        for event in log.select("forward-compat-804"):
-            yield conclude("image-newer-than-driver", event)
-    compat_path = re.search(r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)", log.library_path)
-    if compat_path:
-        for event in log.select("system-driver-mismatch-803"):
-            yield conclude("compat-on-path", event)
-
-
-def _judge_mig(log: Log) -> Iterator[Claim]:
-    failures = log.select(*_NO_DEVICE, "torch-invalid-ordinal")
-    signs = log.select("mig-uuid")
-    is_enabled = any(gpu.mig_enabled.value for gpu in log.facts.gpus.value or ())
-    if failures and (is_enabled or signs):
-        yield conclude("mig-without-instance", *failures, *signs)
 
 
 _TABLE = 40  # lines: a log that is no more than nvidia-smi's table

@@ -58,12 +58,7 @@ def pip_claims(log: Log) -> Iterator[Claim]:
         if name:
             yield conclude(name, *events, *options, **stated)
     for event in log.select("wrong-wheel-tag"):
-        yield _judge_wheel(log, event)
-    for event in log.select("pip-extra-missing"):
-        name = "extra-missing"
-        if log.os in ("windows", "darwin") and "cu" in event.values["extra"]:
-            name = "extra-of-linux"
-        yield conclude(name, event)
+        yield from _judge_wheel(log, event)
 
 
 def _read_requirement(log: Log, text: str, events: list[Event]) -> str:
@@ -202,11 +197,11 @@ def _is_older(version: str, other: str) -> bool:
     return numbers(version)[:3] < numbers(other)[:3]
 
 
-def _judge_wheel(log: Log, event: Event) -> Claim:
+def _judge_wheel(log: Log, event: Event) -> Iterator[Claim]:
     """Compare the tags of a wheel that pip refuses with what is stated of the machine."""
     match = re.search(r"-cp(\d)(\d+)\w*-\w+-([\w.]+)\.whl$", event.values["wheel"])
     if match is None:
-        return conclude("wheel-does-not-fit", event)
+        return
     python, tags = f"{match[1]}.{match[2]}", match[3]
     target = next((name for name in _MACHINES if tags.endswith(name)), "")
     glibc = log.facts.host.libc_version.value or log.first_value("glibc")
@@ -219,18 +214,15 @@ def _judge_wheel(log: Log, event: Event) -> Claim:
     elif log.python == python and "manylinux" in tags:
         name = "wheel-unknown-to-pip"
     here = {"machine": log.architecture, "glibc": glibc, "here": log.python}
-    return conclude(name, event, python=python, target=target, floor=floor or "", **here)
+    yield conclude(name, event, python=python, target=target, floor=floor, **here)
 
 
 _INSTALLED = (
     "site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen",
 )  # fmt: skip
-_PARTIAL = ("partially-initialized", "unknown-location")
-_ATTRIBUTES = ("tf1-code-on-tf2", "torch-attribute", "jax-attribute", *_PARTIAL)
-_DEPENDENCIES = (
-    "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray",
-    "protobuf-descriptors", "protobuf-other", "h5py-decode", "import-name-missing",
-    "glibcxx-not-found", "version-conflict", "keras-attribute", "torchvision-cuda-different",
+_ATTRIBUTES = (
+    "tf1-code-on-tf2", "torch-attribute", "jax-attribute", "partially-initialized",
+    "unknown-location",
 )  # fmt: skip
 
 
@@ -238,15 +230,8 @@ def python_claims(log: Log) -> Iterator[Claim]:
     """Say what imports and attributes that fail mean."""
     yield from _judge_shadowing(log)
     yield from _judge_numpy(log)
-    yield from _judge_mixed_environment(log)
-    for event in log.select("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
-        name = _read_dll(event)
-        if name:
-            yield conclude(name, event)
-    for event in log.select("win-error-loading"):
-        yield conclude(_read_library_of_windows(event), event)
+    yield from _judge_two_releases(log)
     yield from _judge_builds(log)
-    yield from _judge_emulation(log)
 
 
 def is_users_file(path: str) -> bool:
@@ -353,81 +338,12 @@ def _judge_shadowing(log: Log) -> Iterator[Claim]:
         elif find_group(_OWN_FOLDER, row["path"]) == row["module"] and is_users_file(row["path"]):
             yield conclude("users-folder-imported", event)
     for event in log.select(*_ATTRIBUTES):
-        module = _find_module(event)
-        if module in files:
-            path = files[module].values["path"]
-            yield conclude("users-file-named-so", event, files[module], path=path, module=module)
-        else:
-            yield conclude(_read_attribute(event, module), event, module=module)
-
-
-def _find_module(event: Event) -> str:
-    module = event.values.get("module2") or event.values.get("module") or ""
-    if event.signature in ("partially-initialized", "unknown-location") and module:
-        return module
-    return find_group(r"(?:[Nn]o module named '?|module ')(\w+)", event.text)
-
-
-def _read_attribute(event: Event, module: str) -> str:
-    """Name what it means that a module lacks a name, where no file of the user's explains it."""
-    if event.signature not in _PARTIAL:
-        return "code-for-other-release"
-    if event.signature == "unknown-location":
-        return "folder-without-package"
-    if is_framework_module(module) or module in ("keras", "numpy"):
-        return "module-imports-itself"
-    if module in ("torchvision", "torchaudio"):
-        return "companion-for-other-torch"
-    return "module-does-not-fit"
-
-
-def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
-    pip_events = log.select("pip-satisfied")
-    for event in log.select("module-missing"):
-        if pip_events:
-            yield conclude("pip-of-other-python", event, *pip_events)
-    yield from _judge_two_releases(log)
-    user_site = log.select("user-site-path")
-    if user_site and log.has("conda-path"):
-        for event in log.select(*_DEPENDENCIES):
-            yield conclude("user-site-in-conda", event, user_site[0])
-    yield from _judge_cuda_wheels(log)
-
-
-def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
-    """Say which nvidia-* wheels cannot both be right."""
-    for event in log.select("pip-resolver-conflict"):
-        if re.match(r"nvidia-[a-z-]+-cu\d+$", event.values.get("package", "")):
-            yield conclude("cuda-wheel-asked-twice", event)
-
-
-def _read_dll(event: Event) -> str:
-    """Name why Windows loads no DLL of a framework; "" for another module."""
-    reason, module = (event.values.get(name, "") for name in ("reason", "module"))
-    if re.search(r"-1073741795|3221225501", reason + event.values.get("code", "")):
-        return "cpu-lacks-instruction"
-    if "initialization routine failed" in reason and not module:
-        return "dll-does-not-start"
-    is_frameworks = not module or "pywrap" in module or module == "_C"
-    owner = module.partition("_pybind11")[0]
-    if is_frameworks or event.signature != "win-dll-load-failed" or is_framework_module(owner):
-        return "dll-lacks-another"
-    return ""
-
-
-def _read_library_of_windows(event: Event) -> str:
-    library, path = event.values["library"], event.values["path"]
-    if event.values["code"] == "127" and re.search(r"torch(?:audio|vision|text)", path):
-        return "companion-dll"
-    is_of_cuda = re.match(r"cu|nv", library) and "nvrtc" not in library
-    return "cuda-dll-not-loaded" if is_of_cuda else "dll-not-loaded"
+        file = files.get(event.values.get("module", ""))
+        if file:
+            yield conclude("users-file-named-so", event, file)
 
 
 def _judge_builds(log: Log) -> Iterator[Claim]:
-    namesakes = log.select("apex-of-index")
-    failures = log.select("ninja-failed", "build-command-failed", *_NOT_IMPORTED)
-    if namesakes and failures:
-        yield conclude("namesake", *failures, *namesakes)
     for event in log.select(
         "tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda"
     ):
@@ -439,32 +355,6 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
         if last and not (release and release <= parse_number(last)[:2]):
             last = major_minor(last)
             yield conclude("no-cuda-on-windows", event, framework=framework.title, last=last)
-    asked = log.select("tf-built-with-cuda-asked")
-    if asked and log.os != "linux" and not log.is_healthy:
-        name = "cuda-asked"
-        if log.os == "windows":
-            name = "cuda-asked-on-windows"
-        yield conclude(name, *asked)
     for event in log.select("module-missing-other"):
-        module = event.values["missing_module"].split(".")[0]
-        if module in _OF_PROJECTS:
-            yield conclude("own-module-missing", event)
-        elif not is_framework_module(module):
+        if not is_framework_module(event.values["missing_module"].split(".")[0]):
             yield conclude("other-module-missing", event)
-
-
-_NOT_IMPORTED = ("module-missing-other", "import-name-missing")
-# What a project calls its own packages, whatever the index has under such a name.
-_OF_PROJECTS = (
-    "src", "utils", "util", "app", "config", "configs", "common", "core", "helpers", "lib", "model",
-    "models", "modules", "scripts", "test", "tests", "tools",
-)  # fmt: skip
-_CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
-
-
-def _judge_emulation(log: Log) -> Iterator[Claim]:
-    """Tell an emulated program from a processor that lacks an instruction."""
-    signs = log.select("qemu-signal", "docker-platform-mismatch")
-    crashes = log.select(*_CRASHES)
-    if signs and crashes:
-        yield conclude("emulated", *signs, *crashes)

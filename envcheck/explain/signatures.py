@@ -66,7 +66,10 @@ class Event:
 
 @dataclass
 class Conclusion:
-    """What messages mean beside what else their log states; a `reasons_` module draws it."""
+    """What messages mean beside what else their log states.
+
+    Its row names the messages that draw it; without, a `reasons_` module does.
+    """
 
     name: str
     finding: str
@@ -74,6 +77,11 @@ class Conclusion:
     meaning: str  # one sentence or two; {names} stand for captures and for what was worked out
     rivals: tuple[str, ...] = ()
     severity: str = "error"
+    messages: tuple[str, ...] = ()  # signatures; each such message draws it
+    words: str = ""  # an expression that the line holds
+    beside: tuple[str, ...] = ()  # signatures of which the log must hold one, too
+    place: tuple[str, ...] = ()  # situations of which one must hold (Log.situations)
+    without: tuple[str, ...] = ()  # situations and captures of which none may
 
 
 @dataclass

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Captures that show that a GPU exists, or that somebody looks for what a GPU needs.
 _GPU_SOUGHT = (
-    "driver", "driver_cuda", "gpu", "nvidia_gpu", "other_gpu", "mig", "nvcc", "nvcc_path",
+    "driver", "driver_cuda", "gpu", "other_gpu", "mig", "nvcc", "nvcc_path",
     "cudnn_listed", "cudnn_file",
 )  # fmt: skip
 _INVENTORY = ("collect-env-cuda-runtime",)  # lists a toolkit that nobody looked for

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 
 from envcheck.explain.log import Claim, Strength, rank_claims
 from envcheck.explain.signatures import load_signatures
@@ -12,8 +14,11 @@ from envcheck.host.data_files import read_data
 def test_kinds_stand_in_order_with_a_reason_each() -> None:
     places = [kind.value for kind in Strength]
     assert places == sorted(set(places), reverse=True)
-    assert all(kind.because.endswith(".") and len(kind.because.split()) <= 20 for kind in Strength)
-    assert len({kind.because for kind in Strength}) == len(places)
+    written = re.findall(r"((?:    # .*\n)+)    (\w+) = \d+\n", inspect.getsource(Strength))
+    reasons = [" ".join(comment.replace("#", " ").split()) for comment, _ in written]
+    assert [name for _, name in written] == [kind.name for kind in Strength]
+    assert len(set(reasons)) == len(places)
+    assert all(3 < len(reason.split()) <= 20 for reason in reasons)
 
 
 def test_signatures_and_their_schema_name_kinds_of_the_table() -> None:
