@@ -242,7 +242,7 @@ class ClaimValues:
     @property
     def advice(self) -> str:
         """Return what the log's last words propose."""
-        return quote(self.log.advice)
+        return quote(self.log.ending.advice)
 
     @property
     def debian_library(self) -> str:

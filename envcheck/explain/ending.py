@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from envcheck.explain.resolver import Clash, read_clash
 from envcheck.explain.statements import Raised, Stated, read_advice, read_raised, read_stated
@@ -57,12 +58,22 @@ class Ending:
     quiet_from: int = 0  # the first line behind the last failing word; 0 where few lines follow it
     raised: Raised | None = None  # the exception of the last traceback
     clash: Clash | None = None  # of a resolver that found nothing
-    stated: Stated | None = None  # a sentence that names what is wrong
-    advice: str = ""  # the command that the tool itself proposes
     achieved: str = ""  # the line by which a log without a failing line at its end says it is done
     failed: str = ""  # the line in which the end says that something failed
     failed_line: int = 0
     file: str = "-"
+    tail: tuple[str, ...] = ()  # the last lines, which few logs need; of which the last one is ...
+    end: int = 0
+
+    @cached_property
+    def stated(self) -> Stated | None:
+        """Return a sentence of the end that names what is wrong."""
+        return read_stated(self.tail, self.end)
+
+    @cached_property
+    def advice(self) -> str:
+        """Return the command that the tool itself proposes; "" for none."""
+        return read_advice(self.tail)
 
     @property
     def failure(self) -> Ending:
@@ -115,12 +126,12 @@ def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:
         lines - len(quiet) + 1 if is_quiet else 0,
         read_raised(tail if len(texts) < len(tail) else texts, lines),
         read_clash(tail),
-        read_stated(tail, lines),
-        read_advice(tail),
         achieved if not failing and re.search(_DONE, achieved) else "",
         failed,
         failed_line,
         file,
+        tuple(tail) if lines else (),
+        lines,
     )
 
 

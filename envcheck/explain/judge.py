@@ -192,7 +192,7 @@ def _quote_scan(scan: Scan) -> Scan:
     raised = scan.ending.raised
     if raised is not None:
         raised = replace(raised, message=quote(raised.message))
-    ending = replace(scan.ending, raised=raised, failed=quote(scan.ending.failed))
+    ending = replace(scan.ending, raised=raised, failed=quote(scan.ending.failed), tail=())
     return replace(scan, events=tuple(events), ending=ending)
 
 
@@ -367,7 +367,7 @@ def judge_log(
     """
     log = Log(events, matrix, facts, ending)
     claims = [claim for reason in _REASONS for claim in reason(log)]
-    claims = [_with_cause_there(log, claim, ending) for claim in claims]
+    claims = [_with_cause_there(log, claim) for claim in claims]
     machine = _leave_out_other_packages(log, judge_machine(log, target), claims)
     claims = list(map(machine.decide, claims))
     expects_gpu = expects_gpu_use(log, claims, target, ending)
@@ -389,7 +389,7 @@ def judge_log(
     lowest = Strength.UNUSED_GPU if is_name else Strength.AFTERMATH
     # a weak one points to what stands above it; a limit below it, with its value, says why
     if root is None or root.strength <= lowest or _states_limit(ending, root):
-        ordered = rank_claims((*ordered, *_judge_last_words(log, ending, expects_gpu=expects_gpu)))
+        ordered = rank_claims((*ordered, *_judge_last_words(log, expects_gpu=expects_gpu)))
     root = find_root(ordered)
     unused: tuple[Claim, ...] = ()
     if not (expects_gpu or log.is_healthy):
@@ -397,7 +397,7 @@ def judge_log(
     noise = _list_noise(log, excused)
     notes = list(_build_notes(log, noise, unused))
     if root is not None:
-        return _report_cause(log, machine, root, ordered, notes=notes, clash=ending.clash)
+        return _report_cause(log, machine, root, ordered, notes)
     harmless = ""
     if unused:
         harmless = _UNUSED_HEADLINE
@@ -409,8 +409,8 @@ def judge_log(
             harmless = (
                 f"Nothing in this log fails, but what is installed does not fit: {unmet_text}"
             )
-    symptoms = _select_symptoms(log, ending, expects_gpu=expects_gpu)
-    return _report_without_cause(log, ordered, notes, symptoms, harmless, ending=ending)
+    symptoms = _select_symptoms(log, expects_gpu=expects_gpu)
+    return _report_without_cause(log, ordered, notes, symptoms, harmless)
 
 
 def _report_cause(
@@ -418,13 +418,11 @@ def _report_cause(
     machine: Machine,
     root: Claim,
     ordered: Iterable[Claim],
-    *,
     notes: list[Finding],
-    clash: Clash | None,
 ) -> Report:
     """Report the root cause, what else was found, and what fits the root's lines as well."""
     findings = [
-        _name_clash(log, _build_joined_finding(log, machine, claim, root), clash)
+        _name_clash(log, _build_joined_finding(log, machine, claim, root))
         for claim in ordered
         if not is_second_reading(claim, root)
     ]
@@ -438,8 +436,9 @@ def _report_cause(
     return with_steps(with_unrefuted_remedies(log, report, ClaimValues(log, root).situation))
 
 
-def _name_clash(log: Log, finding: Finding, clash: Clash | None) -> Finding:
+def _name_clash(log: Log, finding: Finding) -> Finding:
     """Name the two requirements of which a resolver told, and the releases that fit."""
+    clash = log.ending.clash
     if clash is None or finding.id != "dependency-conflict":
         return finding
     releases = find_fitting_releases(clash, log.matrix)
@@ -457,8 +456,9 @@ _LONGEST = 200  # characters of an error in a headline
 _ANY_FAILURE = ("error-unknown", "python-traceback")  # messages that name nothing
 
 
-def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterator[Claim]:
+def _judge_last_words(log: Log, *, expects_gpu: bool) -> Iterator[Claim]:
     """Judge what the program states or died of by itself, unless it went on."""
+    ending = log.ending
 
     def is_last(number: int) -> bool:
         return not (ending.succeeds_after(number) or ending.is_quiet_after(number))
@@ -483,11 +483,11 @@ def _judge_last_words(log: Log, ending: Ending, *, expects_gpu: bool) -> Iterato
 
 def _states_limit(ending: Ending, root: Claim) -> bool:
     """Return whether a line behind those of the root names a limit and the value that breaks it."""
-    stated = ending.stated
     last = max((event.last_line for event in root.events), default=0)
+    stated = ending.stated if 0 < last < ending.end else None
     if stated is None or not (stated.found and stated.releases.startswith(">")):
         return False
-    return 0 < last < stated.number
+    return last < stated.number
 
 
 def _is_known_line(log: Log, number: int) -> bool:
@@ -596,15 +596,13 @@ def _report_without_cause(
     notes: list[Finding],
     unclear: list[Event],
     headline: str,
-    *,
-    ending: Ending,
 ) -> Report:
     """Report the failures without a cause.
 
     If there are none, that all is well, for which `headline` says why.
     """
     findings, last = list(notes), ""
-    known = signatures_by_name()
+    known, ending = signatures_by_name(), log.ending
     line = ending.failed_line
     if line and not (claims or unclear or _is_known_line(log, line)):
         unclear = [Event("error-unknown", (), ending.failed, ending.file, line, line)]
@@ -660,7 +658,7 @@ def _build_symptom(message: str, events: Iterable[Event]) -> Finding:
     return Finding("probe-failed", UNDETERMINED, ERROR, message, _quote_events(events))
 
 
-def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Event]:
+def _select_symptoms(log: Log, *, expects_gpu: bool) -> list[Event]:
     """List the messages that show a failure without its cause, and were not survived."""
     known = signatures_by_name()
     remarks: set[int] = set()  # lines
@@ -679,7 +677,7 @@ def _select_symptoms(log: Log, ending: Ending, *, expects_gpu: bool) -> list[Eve
         if known[item.signature].role == "symptom"
         and not known[item.signature].finding
         and item.line not in remarks
-        and not ending.succeeds_after(item.last_line)
+        and not log.ending.succeeds_after(item.last_line)
         # a GPU that is used does not explain a crash
         and (item.signature in _CRASHES or not log.is_healthy)
     ]
@@ -708,8 +706,9 @@ def _name_lack_of_machine(claim: Claim, clash: Clash) -> Claim:
     return replace(claim, id=finding, strength=strength, message=message, events=(event,))
 
 
-def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
+def _with_cause_there(log: Log, claim: Claim) -> Claim:
     """Name the cause that a message has where it stands, by the catalogue."""
+    ending = log.ending
     clash = ending.clash
     if claim.id == "dependency-conflict" and clash and clash.first.package in _OF_MACHINE:
         return _name_lack_of_machine(claim, clash)
@@ -719,7 +718,7 @@ def _with_cause_there(log: Log, claim: Claim, ending: Ending) -> Claim:
         message = f"Keras takes {ClaimValues(log, claim).framework} as its backend: not installed."
         weighed = replace(claim, message=message)
     there = catalogue()[weighed.id].there
-    for place in _list_situations(log, weighed, ending):
+    for place in _list_situations(log, weighed):
         if place in there:
             message = weighed.message
             if place == "build":
@@ -759,9 +758,10 @@ def _without_absent_driver(log: Log, claim: Claim) -> Claim:
 _ERROR_35 = ("devicequery-35", "driver-init-failure", "cuda-failure-number", "error-unknown")
 
 
-def _list_situations(log: Log, claim: Claim, ending: Ending) -> Iterator[str]:
+def _list_situations(log: Log, claim: Claim) -> Iterator[str]:
     """Name where a message stands, as the catalogue does."""
-    owner = "".join(ending.raised.owners[-1:]) if ending.raised else ""
+    raised = log.ending.raised
+    owner = "".join(raised.owners[-1:]) if raised else ""
     missing = [event for event in claim.events if event.signature == "import-cannot-open"]
     if log.os == "darwin":
         yield "macos"

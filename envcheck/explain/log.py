@@ -219,8 +219,7 @@ class Log:
         ending: Ending = Ending(),  # noqa: B008 - a value that never changes
     ) -> None:
         known = signatures_by_name()
-        self.lines = ending.lines
-        self.advice = ending.advice
+        self.ending = ending
         self.harmless_events: list[Event] = []  # lines that complain and are known to mean no harm
         events_kept: list[Event] = []
         for event in events:

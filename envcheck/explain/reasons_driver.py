@@ -181,7 +181,7 @@ def _judge_full_gpu(log: Log) -> Iterator[Claim]:
     for event, other in zip(log.select("tf-memory-total"), log.select("tf-memory-free")):
         if 0 <= _parse_size(other.values, "free") < _parse_size(event.values, "total") / 10:
             yield conclude("gpu-full-at-start", event, other)
-    is_table = 0 < log.lines < _TABLE and not log.has("smi-process")
+    is_table = 0 < log.ending.lines < _TABLE and not log.has("smi-process")
     is_table = is_table and all(event.signature.startswith("smi-") for event in log.events)
     is_ended = log.has(*_ENDED_BY_MEMORY)
     for event in log.select("smi-memory") if is_table or is_ended else ():

@@ -58,6 +58,21 @@ def test_every_conclusion_is_sound() -> None:
     named = {name for item in rows for name in (item.finding, *item.rivals)}
     assert named <= set(catalogue())
     assert all(item.meaning.endswith(".") and Strength.named(item.strength) for item in rows)
+    known = {item.name for item in ALL}
+    assert {name for item in rows for name in (*item.messages, *item.beside)} <= known
+    assert all(compile_pattern(item.words) for item in rows)
+    places = {name for item in rows for name in item.place}
+    assert places <= {
+        "compat-path",
+        "container",
+        "conda",
+        "darwin",
+        "library-path",
+        "mig",
+        "no-gpu",
+        "windows",
+        "wsl",
+    }
 
 
 def test_the_same_text_never_decides_two_ways() -> None:
