@@ -252,10 +252,8 @@ def _find_rival_check(root: Claim, other: str, system: str) -> Remedy | None:
 class Machine:
     """What the rules found in the facts."""
 
-    findings: tuple[Finding, ...]
-    is_from_snapshot: bool = False  # by a snapshot, not by the log alone
-    is_healthy: bool = False  # the log shows a framework that uses a GPU
-    is_refused: bool = False  # pip found nothing to install, whatever state the driver is in
+    log: Log
+    findings: tuple[Finding, ...] = ()
     checked: tuple[str, ...] = ()  # ids of the rules that ran
 
     def finding(self, finding_id: str) -> Finding | None:
@@ -278,8 +276,8 @@ class Machine:
         """Weigh what the rules found by how well it explains what the log says."""
         strongest = max(log_claims, key=lambda claim: claim.strength, default=_NO_CLAIM)
         for item in self.findings:
-            is_only_stated = not (log_claims or self.is_from_snapshot)
-            if self.is_healthy and (item.severity != ERROR or is_only_stated):
+            is_only_stated = not (log_claims or self.log.has_facts)
+            if self.log.is_healthy and (item.severity != ERROR or is_only_stated):
                 continue  # the program went on
             severity = item.severity
             if strongest.id == item.id and strongest.severity == ERROR:
@@ -290,10 +288,12 @@ class Machine:
     def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim) -> Strength:
         explained_ids = {*catalogue()[item.id].explains, item.id}
         is_error, is_same = item.severity == ERROR, item.id == strongest.id
-        is_refusal = self.is_refused and item.id in REFUSALS
+        # pip found nothing to install, whatever state the driver is in
+        is_refused = self.log.has_facts and self.log.has(*MISSING_RELEASES)
+        is_refusal = is_refused and item.id in REFUSALS
         if is_error and is_refusal and not any(claim.id in REFUSALS for claim in log_claims):
             return Strength.REFUSED_PART
-        is_decided = strongest.strength >= Strength.NAMED_PLACE and not self.is_from_snapshot
+        is_decided = strongest.strength >= Strength.NAMED_PLACE and not self.log.has_facts
         if not is_same and is_decided:
             return Strength.UNSUPPORTED
         # of packages that overwrite each other a warning is enough
@@ -318,7 +318,7 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     installed = context.python.frameworks.value or context.python.distributions.value
     asked = installed or context.target.requirements
     if not log.has_facts and not asked:
-        return Machine(())
+        return Machine(log)
     options = ClaimValues(log, _NO_CLAIM).list_plan_options()
     installer = "" if log.has_facts else log.installer
     situation = Situation(context, options, from_log=not log.has_facts, installer=installer)
@@ -326,8 +326,7 @@ def judge_machine(log: Log, target: Target | None = None) -> Machine:
     findings = tuple(
         item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
     )
-    is_refused = log.has_facts and log.has(*MISSING_RELEASES)
-    return Machine(findings, log.has_facts, log.is_healthy, is_refused, report.checked)
+    return Machine(log, findings, report.checked)
 
 
 def list_direct_claims(log: Log) -> Iterator[Claim]:
@@ -526,7 +525,7 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
     if rule_finding is None:
         return finding
     rule_fix = rule_finding.fix
-    if machine.is_from_snapshot:
+    if log.has_facts:
         cure = rule_finding.cure
     else:
         cure = _complete_cure(rule_finding.cure, cure)
@@ -537,7 +536,7 @@ def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim)
         rule_fix,
         fix,
         values.situation.plan_command(values.framework),
-        is_measured=machine.is_from_snapshot,
+        is_measured=log.has_facts,
     )
     evidence = (*finding.evidence, *rule_finding.evidence)
     return replace(finding, evidence=evidence, fix=merged, cure=cure, about=rule_finding.about)

@@ -23,11 +23,9 @@ from envcheck.model import (
     Finding,
     Remedy,
     Report,
-    RequestError,
-    canonical_name,
     replace,
 )
-from envcheck.model.versions import read_requirement, within
+from envcheck.model.versions import find_requirement, matches, name_of
 from envcheck.remedies.situation import Situation
 
 _ANEW = {"--upgrade", "-U", "--force-reinstall", "--pre", "--no-binary", "--no-build-isolation"}
@@ -101,34 +99,33 @@ def find_refutation(log: Log, actions: Sequence[Action]) -> str:
 def _find_lacking(log: Log, action: InstallPackages) -> str:
     """Name a requirement of which the log lists the releases, and none fits."""
     for event in log.select("pip-from-versions"):
-        asked, listed = event.values["requirement"], event.values.get("versions", "")
-        releases = re.findall(r"\d[\w.]*", listed)
-        for text in action.requirements:
-            wanted = _parse(text)
-            if (
-                wanted
-                and releases
-                and not action.index
-                and wanted[0] == canonical_name(re.split(r"[^\w.-]", asked)[0])
-                and not any(_admits(wanted[1], item) for item in releases)
-            ):
-                return f"the log lists the releases of {wanted[0]}, and none is {text}"
+        name = name_of(event.values["requirement"])
+        releases = re.findall(r"\d[\w.]*", event.values.get("versions", ""))
+        for text in action.requirements if releases and not action.index else ():
+            wanted = find_requirement(text)
+            if wanted is None or wanted.extras or wanted.name != name:
+                continue  # of an extra, other releases decide
+            if not any(matches(item, wanted.specifier) for item in releases):
+                return f"the log lists the releases of {name}, and none is {text}"
     return ""
+
+
+def _is_there(log: Log, text: str, removed: set[str]) -> bool:
+    """Return whether the log lists a package that fits a requirement."""
+    wanted = find_requirement(text)
+    if wanted is None or wanted.extras or wanted.name in removed:
+        return False
+    version = log.packages.get(wanted.name)
+    return version is not None and matches(version, wanted.specifier)
 
 
 def _find_vain(log: Log, action: Action, removed: set[str]) -> str:
     """Say why an action changes nothing of what the log shows; "" where it may."""
     if isinstance(action, InstallPackages) and not isinstance(action, ReinstallPackages):
-        wanted = [_parse(text) for text in action.requirements]
-        is_there = all(
-            item is not None
-            and item[0] not in removed
-            and item[0] in log.packages
-            and _admits(item[1], log.packages[item[0]])
-            for item in wanted
-        )
-        if wanted and is_there and not _ANEW & set(action.options):
-            return f"{' and '.join(action.requirements)} is installed already"
+        texts = action.requirements
+        is_there = all(_is_there(log, text, removed) for text in texts)
+        if texts and is_there and not _ANEW & set(action.options):
+            return f"{' and '.join(texts)} is installed already"
     if isinstance(action, SetVariables):
         stated = {"LD_LIBRARY_PATH": log.library_path} | log.environment
         if all(stated.get(name, "").startswith(value) for name, value in action.values):
@@ -139,19 +136,3 @@ def _find_vain(log: Log, action: Action, removed: set[str]) -> str:
         if option and any(option in text for text in log.values("gpus_passed", "apptainer_nv")):
             return f"the container was started with {option}"
     return ""
-
-
-def _admits(specifier: str, version: str) -> bool:
-    try:
-        return within(version, specifier)
-    except ValueError:  # of a version that no tool wrote
-        return False
-
-
-def _parse(text: str) -> tuple[str, str] | None:
-    """Read name and specifier of a requirement; None where an extra decides, or a file is named."""
-    try:
-        item = read_requirement(text)
-    except RequestError:
-        return None
-    return None if item.extras else (item.name, item.specifier)
