@@ -15,7 +15,7 @@ from envcheck.explain.reasons_cuda import library_claims
 from envcheck.explain.signatures import Event, load_driver_errors
 from envcheck.explain.statements import Raised, Stated
 from envcheck.explain.text import is_exception
-from envcheck.model import canonical_name, dataclass, replace
+from envcheck.model import canonical_name, replace
 from envcheck.model.quoting import quote
 from envcheck.model.versions import within
 from envcheck.rules.catalogue import catalogue
@@ -38,55 +38,8 @@ _OF_PART = {
 }
 
 
-@dataclass
-class _Sentence:
-    """What a kind of sentence says: the cause, in words that its value fills."""
-
-    finding: str
-    message: str
-    fault: str = ""  # of a program-error
-    capture: str = ""  # names its value
-    rivals: tuple[str, ...] = ()
-
-
 _PROGRAM, _ACCESS = "program-error", "A service refuses what the program asks for"
 _NEVER = r"(?!)"
-_SENTENCES = {
-    "arguments": _Sentence(
-        _PROGRAM, "The program does not take the arguments that it is given.", "arguments"
-    ),
-    "daemon": _Sentence(
-        _PROGRAM, "The {0} daemon does not run, or this user does not reach it.", "daemon"
-    ),
-    "lock": _Sentence(
-        "dependency-conflict",
-        "The lock file of {0} is older than the project's file.",
-        capture="locker",
-    ),
-    "no-gpu": _Sentence(
-        "driver-missing",
-        "The program finds no GPU that it can use.",
-        rivals=("gpu-absent", "visible-devices-hidden", "framework-cpu-build"),
-    ),
-    "pattern": _Sentence(
-        _PROGRAM,
-        "The shell took the brackets of {0} for a pattern: quote it.",
-        "quoting",
-        "quoted",
-    ),
-    "replaced": _Sentence(
-        "dependency-conflict",
-        "{0} is withdrawn: the message names what takes its place.",
-        "replaced",
-        rivals=(_PROGRAM,),
-    ),
-    "unoffered": _Sentence(
-        "dependency-conflict",
-        "No index offers {0} for the Pythons and platforms that the project asks for.",
-        rivals=("python-unsupported",),
-    ),
-    "refused": _Sentence(_PROGRAM, f"{_ACCESS}.", "access"),
-}
 
 
 def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
@@ -103,25 +56,18 @@ def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
         yield build_damage_claim(stated.what, event)
     elif stated.kind == "needs":
         yield from _judge_requirement(stated, log, event)
-    else:
-        row = _SENTENCES.get(stated.kind) or _read_fault(stated)
-        captures = (("fault", row.fault), (row.capture, stated.found or stated.what))
+    elif stated.row is not None:
+        row = stated.row
+        captures = (("fault", row.fault), (row.capture, stated.what))
         named = event(*(pair for pair in captures if all(pair)))
-        message = row.message.format(stated.found or stated.what)
-        if row.finding:
-            yield Claim(row.finding, Strength.FAILED_PART, message, (named,), rivals=row.rivals)
-
-
-def _read_fault(stated: Stated) -> _Sentence:
-    """Read a fault that is named by its finding, or by the number of an error of CUDA."""
-    if stated.kind == "code":
+        message = row.meaning.format(stated.what) or catalogue()[row.finding].headline
+        yield Claim(row.finding, Strength.FAILED_PART, message, (named,), rivals=row.rivals)
+    else:
         finding = load_driver_errors().get(stated.what, "")
-        why = catalogue()[finding].headline if finding else ""
-        return _Sentence(finding, f"A call of CUDA ended with error {{0}}. {why}", capture="code")
-    if stated.found:
-        message = "The compiler {0}, which the build names, is not installed."
-        return _Sentence(stated.what, message, capture="compiler")
-    return _Sentence(stated.what, catalogue()[stated.what].headline)
+        if finding:
+            why = catalogue()[finding].headline
+            message = f"A call of CUDA ended with error {stated.what}. {why}"
+            yield Claim(finding, Strength.FAILED_PART, message, (event(("code", stated.what)),))
 
 
 _REFUSED_SOURCE = (

@@ -85,6 +85,21 @@ class Conclusion:
 
 
 @dataclass
+class Sentence:
+    """A sentence of any program that names what is wrong, looked for in the last lines alone."""
+
+    kind: str
+    pattern: str  # its first group is the value
+    finding: str
+    meaning: str = ""  # {0} is the value; "" for the finding's own headline
+    fault: str = ""  # of a program-error
+    capture: str = ""  # names the value for remedies
+    value: str = ""  # where the words do not state it
+    rivals: tuple[str, ...] = ()
+    is_last: bool = False  # looked for where nothing is said to be required
+
+
+@dataclass
 class Rivals:
     """Two groups of causes that one message may have, and how to tell them apart."""
 
@@ -105,6 +120,7 @@ class SignatureTable:
     overlaps: Mapping[str, str]
     driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
     conclusions: tuple[Conclusion, ...]
+    sentences: tuple[Sentence, ...]
 
 
 def load_signatures() -> tuple[Signature, ...]:
@@ -143,6 +159,11 @@ def load_rivals() -> tuple[Rivals, ...]:
 def load_driver_errors() -> Mapping[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
     return _load_table().driver_errors
+
+
+def load_sentences() -> tuple[Sentence, ...]:
+    """List the sentences that name what is wrong, the most definite first."""
+    return _load_table().sentences
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from envcheck.explain.signatures import Sentence, load_sentences
 from envcheck.explain.text import clean_line, is_exception, is_shown
 from envcheck.frameworks import identities
 from envcheck.model import dataclass, replace
@@ -234,96 +235,12 @@ _NOT_LOADED = (
     r"(?i)\b(?:unable|cannot|can ?not|can't|could ?n.?t|could not|fail(?:s|ed|ure)?|not (?:found|"
     r"loaded)|missing|no such file)\b"
 )
-# of a file in an environment, what the loader says of one that was not copied whole
-_DAMAGED = (
-    r"(?<![^\s'\"])(?P<word>[^\s'\"]+[/\\](?:site|dist)-packages[/\\][^\s'\"]+):"
-    r" (?:file too short|invalid ELF header|ELF load command|cannot read file data|file data)"
-)
-_LOCK_FILE = r"\b(?:(?P<tool>uv|poetry|pdm|pixi)\.lock|(?P<pipfile>Pipfile)\.lock)\b"
-_OUTDATED = (
-    r"\b(?:needs to be updated|out[ -]of[ -](?:date|sync)|changed significantly|outdated"
-    r"|not up[ -]to[ -]date|(?:does not|doesn't) match)\b"
-)
-_NO_GPU = (
-    r"(?i)^\W*[\w.]*(?:Error|Exception): (?:.{0,80}\b(?:CUDA|GPUs?) (?:is|are) (?:not available|"
-    r"unavailable)|None of the available devices\b"
-    r"|.{0,60}\bno (?:supported |available |usable |suitable |CUDA )*"
-    r"(?:GPUs?|devices?|accelerators?)(?: backends?)? (?:found|available|detected))"
-)
-_ARGUMENTS = (
-    r"^\S+: error: (?:unrecognized arguments|the following arguments are required|argument \S+: "
-    r"|ambiguous option)"
-)
-_GONE_NAME = r"[`'\"]?(?P<name>[A-Za-z_][\w.-]+(?:\(\))?)[`'\"]?"
-# jax.tree_map was removed in JAX v0.6.0: use jax.tree.map; The 'sklearn' PyPI package is
-# deprecated, use 'scikit-learn'
-_REPLACED = (
-    rf"(?!.*Warning\b)(?:.*? )??{_GONE_NAME}(?: [A-Za-z]+){{0,2}} (?:is|was|has been) (?:now )?"
-    r"(?:deprecated|removed|renamed|replaced|dropped|withdrawn)\b.*\b"
-    r"(?:[Uu]se|[Ii]nstall|by|to|in favou?r of|switch to) (?:the )?[`'\"]?\w"
-)
 _CAPABILITY = r"\((\d{1,2}), (\d)\)"  # (8, 0): as Python writes it
-# Poetry: Package tensorflow (2.15.0) not found.
-_UNOFFERED = rf"^(?i:error: )?Package (?P<name>{_NAME} \({_RELEASE}\)) not found\.?$"
-_DAEMON = r"(?i)\bcannot connect to the (?P<daemon>[\w-]+) daemon\b"
-_REFUSED = (
-    r"(?i)\b(?:401|403|404|429|gated|unauthorized|forbidden|rate limit"
-    r"|(?:access|permission)\b.{0,60}\b(?:denied|restricted))\b"
-)
-_PATTERN = r"(?:zsh|fish): no matches found: (?P<word>[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*)$"
-_FAILS = (
-    r"(?i)\b(?:fail(?:ed|ure|s)?(?: to)?|unable to|cannot|can'?t|could(?: not|n'?t))\b[\w ]{0,24}?"
-)
-_STARTS = rf"{_FAILS}\b(?:launch|invoke|run|execute|start|spawn|locate|find) (?:the |a )?[`'\"]?"
-_PAIR = r"v?(\d+(?:\.\d+)+).{0,80}?\b(?:not match|mismatch|but|incompatible|differs?|not the same)"
-# What is wrong, in words of any program: the finding that they are of.
-_FAULTS = {
-    "driver-library-mismatch": (
-        r"(?i)\b(?:kernel (?:module |driver )?version|DSO|NVML|client|driver library)\b.{0,40}?"
-        rf"{_PAIR}.{{0,80}}?\b(?:kernel|DSO|NVML|driver|library)\b"
-    ),
-    "gpu-memory-exhausted": (
-        rf"{_FAILS}\ballocat\w+\b.{{0,60}}\b(?:GPU|device|CUDA|VRAM)\b"
-        r"|\bRESOURCE_EXHAUSTED\b|_ALLOC_FAILED\b|\bCUDA\b.{0,20}\bout of memory\b"
-    ),
-    # of PyTorch's writer of files, which gives no reason
-    "disk-full": r"\bfailed writing file\b|\bfile write failed\b|\bunexpected pos \d+ vs \d+",
-    "ptxas-problem": rf"{_STARTS}ptxas\b",
-    "toolkit-missing": rf"{_STARTS}nvcc\b",
-    "build-tools-missing": (
-        rf"{_STARTS}(?:ninja|gcc|g\+\+|cmake|cl(?:\.exe)?|(?:\w[\w+]* )?compiler"
-        r"|Python (?:libs|headers))(?![\w.+-])"
-        r"|No such file or directory: '(?:gcc|g\+\+|cc|c\+\+|clang|cmake|ninja)'"
-        r"|^(?:\S*sh: (?:\d+: |line \d+: )?)?[\w/.-]*?(?P<compiler>(?:gcc|g\+\+|clang(?:\+\+)?|cc)"
-        r"(?:-\d+)?): (?:No such file|(?:command )?not found)"
-    ),
-    "driver-missing": (
-        rf"{_STARTS}(?:nvidia-smi|NVIDIA driver)\b|\b(?:0|no) active (?:GPU )?drivers?\b"
-    ),
-    "cpu-missing-avx": (
-        r"\b(?:AVX\w*|SSE4\S*|FMA)\b(?! ?=).{0,60}(?:n'?t|not) (?:available|supported)"
-        r"|\b(?:CPU|processor)\b.{0,40}(?:n'?t|not) support\b.{0,30}\b(?:AVX\w*|SSE4\S*)"
-    ),
-    "cudnn-too-old": (
-        r"(?i)\bcudnn\b.{0,30}?\d+\.\d\S* but\b.{0,40}\b(?:compiled|built)\b.{0,20}\d+\.\d"
-    ),
-    "dependency-conflict": r"\bversion \d\S* .{0,60}\bnot compatible with\b.{0,60}\bversion \d",
-    "framework-duplicate-dists": r"\bmultiple \w+ packages are installed\b",
-    "framework-package-removed": r"[\"'`][\w-]+[\"'`] package has been (?:removed|withdrawn)",
-}
 # cudaGetDeviceCount returned 30; cuInit(0) failed with error code 999; error=101 : invalid ...
 _CODE = (
     r"\b(?:cu[A-Z]|cuda[A-Z]|hipGet|THCudaCheck)\w*(?:\(\w*\))?.{0,80}?"
     r"\b(?:returned|error|code|status|failed)\b\D{0,12}(?P<code>\d{1,3})\b"
 )
-_SENTENCES = {  # kind -> its words; a group is the one value
-    "pattern": _PATTERN,
-    "damaged": _DAMAGED,
-    "no-gpu": _NO_GPU,
-    "arguments": _ARGUMENTS,
-    "daemon": _DAEMON,
-    "unoffered": _UNOFFERED,
-}
 _WARNING = r"\bWARN(?:ING)?\b"
 # of NCCL and other writers of levels that no logger frames: it states a fact, never a cause
 _INFORMS = r"^[^'\"]{0,80}?\b(?:INFO|DEBUG|TRACE) "
@@ -334,14 +251,13 @@ _LAST_LINES = 60  # at the end of a log
 class Stated:
     """A sentence that names what is wrong, with its values."""
 
-    # "needs", "library", "damaged", "refused", "pattern", "fault", "code", "lock", "no-gpu",
-    # "arguments", "daemon", "replaced", "unoffered"
-    kind: str
+    kind: str  # "needs", "library", "code", or that of a row of sentences
     text: str
     number: int  # of its line in the log, 1-based
-    what: str = ""  # the package or part, the library, the file, the word, the finding, the number
+    what: str = ""  # the package or part, the library, the file, the word, the number
     releases: str = ""  # what is required of it: ">=2.6"
-    found: str = ""  # which release is there; of a fault: the compiler that is not
+    found: str = ""  # which release is there
+    row: Sentence | None = None
 
 
 def read_stated(lines: Sequence[str], last: int) -> Stated | None:
@@ -393,32 +309,21 @@ def _read_needs(text: str, number: int) -> Stated | None:
     return None
 
 
-def _read_sentence(text: str, number: int) -> Stated | None:
+def _read_sentence(text: str, number: int, *, is_last: bool = False) -> Stated | None:
     """Read a sentence that has at most one value."""
-    lock = re.search(_LOCK_FILE, text) if re.search(_OUTDATED, text) else None
-    if lock:
-        return Stated("lock", text, number, lock["tool"] or "pipenv")
-    gone = re.match(_REPLACED, text)
-    if gone and (is_exception(text) or "PyPI package" in text):  # else a program goes on
-        return Stated("replaced", text, number, gone["name"])
-    for kind, pattern in _SENTENCES.items():
-        word = re.search(pattern, text)
-        if word:
-            return Stated(kind, text, number, next(iter(word.groups()), ""))
+    for row in load_sentences():
+        match = re.search(row.pattern, text) if row.is_last == is_last else None
+        if match:
+            value = next(filter(None, match.groups()), row.value)
+            return Stated(row.kind, text, number, value, row=row)
     return None
 
 
 def _read_fault(text: str, number: int) -> Stated | None:
-    """Read a fault that names no requirement: what does not start or differs, a number."""
-    if re.search(r"https?://", text) and re.search(_REFUSED, text):
-        return Stated("refused", text, number)
-    for finding, pattern in _FAULTS.items():
-        match = re.search(pattern, text)
-        if match:
-            compiler = match.groupdict().get("compiler") or ""
-            return Stated("fault", text, number, finding, found=compiler)
+    """Read a fault that names no requirement, in words or by the number of an error of CUDA."""
     code = re.search(_CODE, text)
-    return Stated("code", text, number, code["code"]) if code else None
+    coded = Stated("code", text, number, code["code"]) if code else None
+    return _read_sentence(text, number, is_last=True) or coded
 
 
 def _read_requirement(match: re.Match[str], text: str, number: int) -> Stated:

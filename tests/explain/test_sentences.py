@@ -88,14 +88,16 @@ CODES = {
 def test_the_compiler_that_a_build_names_is_kept(line: str) -> None:
     stated = read_stated([line], 1)
     assert stated is not None
-    assert (stated.what, stated.found) == ("build-tools-missing", BUILDS[line])
+    assert stated.row is not None
+    assert (stated.row.finding, stated.what) == ("build-tools-missing", BUILDS[line])
 
 
 @pytest.mark.parametrize("line", FAULTS)
 def test_a_fault_is_read_in_words_of_any_program(line: str) -> None:
     stated = read_stated([line], 1)
     assert stated is not None
-    assert (stated.kind, stated.what) == ("fault", FAULTS[line])
+    assert stated.row is not None
+    assert (stated.kind, stated.row.finding) == ("fault", FAULTS[line])
 
 
 @pytest.mark.parametrize("line", CODES)
