@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterator
 from envcheck.explain.claim_values import is_known_distribution
 from envcheck.explain.log import Claim, Log, Strength
 from envcheck.explain.reasons_cuda import library_claims
-from envcheck.explain.signatures import Event, load_driver_errors
+from envcheck.explain.signatures import (
+    Event,
+    KnownException,
+    load_driver_errors,
+    load_exceptions,
+)
 from envcheck.explain.statements import Raised, Stated
 from envcheck.explain.text import is_exception
 from envcheck.model import canonical_name, replace
@@ -38,8 +43,7 @@ _OF_PART = {
 }
 
 
-_PROGRAM, _ACCESS = "program-error", "A service refuses what the program asks for"
-_NEVER = r"(?!)"
+_PROGRAM = "program-error"
 
 
 def judge_stated(stated: Stated, log: Log, file: str) -> Iterator[Claim]:
@@ -125,58 +129,6 @@ def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) ->
         yield Claim("dependency-conflict", Strength.FAILED_PART, message, (event(*lacking),))
 
 
-# What an exception says is at fault, whoever raises it: what a remedy calls it, the sentence, the
-# kinds, and the words of a message that any exception may carry.
-_SUBJECTS = {
-    "content": (
-        "A file's content is not what the program expects",
-        (
-            "JSONDecodeError UnicodeDecodeError EOFError UnpicklingError SafetensorError BadZipFile"
-            " UnidentifiedImageError ParserError ScannerError BadZipfile"
-        ),
-        (
-            r"(?i)\b(?:file|image|stream|archive|header)\b.{0,40}\b(?:truncated|corrupt(?:ed)?)\b"
-            r"|\bbroken data stream\b|\bcannot identify image file\b"
-        ),
-    ),
-    "file": (
-        "A file or folder that the program names is not there, or may not be used",
-        "FileNotFoundError NotADirectoryError IsADirectoryError PermissionError FileExistsError",
-        r"(?i)\b(?:file|folder|directory)\b.{0,200}\bcannot be (?:opened|created|written)\b",
-    ),
-    "access": (
-        _ACCESS,
-        "GatedRepoError NoCredentialsError AuthenticationError RateLimitError",
-        r"(?i)\bapi[_ ]key\b.{0,30}\b(?:not|missing|invalid|required)\b|\bnot logged in\b",
-    ),
-    "service": (
-        "A service or the network did not give what the program asked for",
-        (
-            "ConnectionError ConnectTimeout ReadTimeout HTTPError HTTPStatusError SSLError"
-            " ProxyError URLError MaxRetryError HfHubHTTPError RepositoryNotFoundError ClientError"
-            " EntryNotFoundError LocalEntryNotFoundError RevisionNotFoundError OfflineModeIsEnabled"
-            " ConnectionRefusedError ConnectionResetError NameResolutionError NewConnectionError"
-            " APIConnectionError"
-        ),
-        _NEVER,
-    ),
-    "input": (
-        "The input ended before the loop that reads it",
-        "OutOfRangeError StopIteration",
-        _NEVER,
-    ),
-    "code": (
-        "The program's own code or its arguments are at fault",
-        (
-            "KeyError IndexError NameError UnboundLocalError ZeroDivisionError SyntaxError"
-            " IndentationError TabError RecursionError UsageError ArgumentError ConfigKeyError"
-            " ConfigAttributeError NotImplementedError ValidationError"
-        ),
-        _NEVER,
-    ),
-}
-_OF_KIND = {kind: fault for fault, (_, kinds, _) in _SUBJECTS.items() for kind in kinds.split()}
-_REFUSED = r"(?i)\b(?:401|403|gated|unauthorized|forbidden|restricted)\b"
 # What names the environment all the same: a library, a tool of CUDA, a device, a system call.
 _OF_ENVIRONMENT = (
     r"(?i)\.(?:so|dll|dylib)\b|(?<![\w-])(?:nvcc|nvidia|cuda|cudnn|gpu|driver|ninja|gcc|g\+\+|clang|ptxas)"
@@ -190,13 +142,6 @@ _OTHER_RELEASE = (
     r"unexpected keyword argument|has no attribute|positional arguments?\b|cannot import name"
     r"|missing \d+ required|is not a package|got multiple values"
 )
-# What reads a file that a program names: an exception of any kind from there is of its content.
-_READS_FILES = (
-    r"/(?:torch/serialization|safetensors/\w+|numpy/lib/(?:_?npyio\w*|_?format\w*)|PIL/\w+"
-    r"|h5py/_hl/files|zipfile(?:/\w+)?|tarfile|gzip|json/decoder|yaml/\w+|pandas/io/\S+)\.py$"
-)
-# a Python without f-strings stops at the quote that ends one
-_F_STRING = r"\b[rR]?[fF][rR]?(?:\"[^\"]*\"|'[^']*')$"
 _OF_OWN_CODE = ("ValueError", "AssertionError", "TypeError")  # where the user's own code raises it
 # of a function that the user's own code calls
 _REFUSES_VALUE = (
@@ -210,40 +155,16 @@ _REFUSES = (
     r"|\b(?:allowed|supported|possible|available) (?:values|types|options|choices|names)\b"
 )
 _DEMANDS = ("ImportError", "ModuleNotFoundError", "PackageNotFoundError")  # of what is installed
-_ANY_KERAS = r"\b(?:tf_keras|keras|tensorflow\.python\.keras)\.(?:src\.)?\w"
-_EXPECTED = (
-    r"(?i)\bexpected\b|\binstances? of\b|\bmust be\b|\bonly (?:supports|accepts)\b|\bvalid\b"
-)
-
-
-# Where a package starts the GPU: what it means that an exception of any kind comes from there, and
-# what else it may mean.
-_STARTS_GPU = (
-    (
-        r"/jax/_src/xla_bridge\.py$",
-        "framework-cuda-extra-missing",
-        "JAX starts no CUDA device: the part of JAX for CUDA is not installed, or does not start.",
-        ("driver-missing", "visible-devices-hidden"),
-    ),
-    (
-        r"/(?:triton/(?:runtime|backends/nvidia)/driver|numba/cuda/cudadrv/\w+|pycuda/autoinit)\.py$",
-        "driver-missing",
-        "The package that starts the GPU finds no driver that works.",
-        ("visible-devices-hidden",),
-    ),
-)
-
-
-_ARCH_FLAGS = r"/torch/utils/cpp_extension\.py$"
 
 
 def judge_raised(raised: Raised, file: str) -> Claim | None:
     """Say what an exception alone states; None where it may have any cause."""
     event = Event("python-traceback", (), raised.text[:500], file, raised.number, raised.number)
-    named = _name_cause(raised)
-    if named:
-        finding, message, rivals = named
-        return Claim(finding, Strength.FAILED_PART, message, (event,), rivals=rivals)
+    rows = [row for row in load_exceptions() if _fits(raised, row)]
+    for row in rows:
+        if row.finding:
+            strength = Strength.FAILED_PART
+            return Claim(row.finding, strength, row.meaning, (event,), rivals=row.rivals)
     packages = [name for name in raised.owners if name not in ("", "python")]
     is_demand = raised.is_stated and raised.kind in _DEMANDS
     if packages and is_demand and raised.owners[-1] == packages[-1]:
@@ -252,50 +173,35 @@ def judge_raised(raised: Raised, file: str) -> Claim | None:
         return _judge_releases(raised, packages, event)
     if packages and raised.kind == "SyntaxError":
         return _judge_module(raised, packages[-1], event)
-    fault, subject = _name_fault(raised), ""
-    is_own_code = raised.owners[-1:] == ("",)
-    if is_own_code and raised.kind in _OF_OWN_CODE:
-        fault, subject = "code", "The program's own code refuses what it is given"
-    elif not fault and is_own_code and re.search(_REFUSES_VALUE, raised.text):
-        fault, subject = "code", "The program gives a function a value that it does not take"
-    elif not fault and packages and raised.is_stated and re.search(_REFUSES, raised.message):
-        fault, subject = "code", f"{packages[-1]} refuses what the program asks of it"
-    if fault == "service" and re.search(_REFUSED, raised.message):
-        fault = "access"
+    fault, message, rivals = "", "", tuple[str, ...]()
+    if rows:
+        fault, message = rows[0].fault, rows[0].meaning
+    subject = _name_user(raised, packages, is_known=bool(fault))
+    if subject:
+        fault, message, rivals = "code", f"{subject}.", ("dependency-conflict",)
     if not fault or re.search(_OF_ENVIRONMENT, raised.message):
         return None
-    is_own = fault == "code" and raised.kind not in _OF_KIND
-    rivals = ("dependency-conflict",) if is_own else ()
     owner = (("package", packages[-1]),) if packages else ()
     event = replace(event, captures=(("fault", fault), *owner))
-    message = f"{subject or _SUBJECTS[fault][0]}."
-    return Claim("program-error", Strength.SIDE_EFFECT, message, (event,), rivals=rivals)
+    return Claim(_PROGRAM, Strength.SIDE_EFFECT, message, (event,), rivals=rivals)
 
 
-def _name_cause(raised: Raised) -> tuple[str, str, tuple[str, ...]] | None:
-    """Return the cause that an exception names by its message or its place, and its rivals."""
-    if re.search(_ANY_KERAS, raised.message) and re.search(_EXPECTED, raised.message):
-        message = "An object of one Keras is given to code of another: two of them are in use."
-        return "keras-mismatch", message, ()
-    if raised.message == "invalid syntax" and re.search(_F_STRING, raised.shown):
-        message = "The program runs in a Python too old for it, which does not know f-strings."
-        return "python-unsupported", message, ()
-    if raised.message == "list index out of range" and re.search(_ARCH_FLAGS, raised.deepest):
-        return "gpu-absent", "The build asks the GPU what to compile for, and finds none.", ()
-    if not re.search(_OTHER_RELEASE, raised.message):
-        for place, finding, message, rivals in _STARTS_GPU:
-            if re.search(place, raised.deepest):
-                return finding, message, rivals
-    return None
+def _fits(raised: Raised, row: KnownException) -> bool:
+    return all(re.search(words, getattr(raised, name)) for name, words in row.where.items())
 
 
-def _name_fault(raised: Raised) -> str:
-    """Name what is at fault by the message, else by the kind of the exception; "" unknown."""
-    for fault, (_, _, pattern) in _SUBJECTS.items():
-        if re.search(pattern, raised.message):
-            return fault
-    reads_file = re.search(_READS_FILES, raised.deepest)
-    return _OF_KIND.get(raised.kind, "content" if reads_file else "")
+def _name_user(raised: Raised, packages: list[str], *, is_known: bool) -> str:
+    """Say whose code is used in a way that it refuses; "" where that is not stated."""
+    is_own_code = raised.owners[-1:] == ("",)
+    if is_own_code and raised.kind in _OF_OWN_CODE:
+        return "The program's own code refuses what it is given"
+    if is_known:
+        return ""
+    if is_own_code and re.search(_REFUSES_VALUE, raised.text):
+        return "The program gives a function a value that it does not take"
+    if packages and raised.is_stated and re.search(_REFUSES, raised.message):
+        return f"{packages[-1]} refuses what the program asks of it"
+    return ""
 
 
 def _judge_module(raised: Raised, package: str, event: Event) -> Claim:

@@ -100,6 +100,17 @@ class Sentence:
 
 
 @dataclass
+class KnownException:
+    """What an exception of any program says, by the expressions that parts of it match."""
+
+    where: Mapping[str, str]  # kind, message, deepest or shown, as in Raised
+    meaning: str
+    finding: str = ""  # the cause that it names; without, it is the program's own error ...
+    fault: str = ""  # ... and this is at fault
+    rivals: tuple[str, ...] = ()
+
+
+@dataclass
 class Rivals:
     """Two groups of causes that one message may have, and how to tell them apart."""
 
@@ -121,6 +132,7 @@ class SignatureTable:
     driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
     conclusions: tuple[Conclusion, ...]
     sentences: tuple[Sentence, ...]
+    exceptions: tuple[KnownException, ...]
 
 
 def load_signatures() -> tuple[Signature, ...]:
@@ -164,6 +176,11 @@ def load_driver_errors() -> Mapping[str, str]:
 def load_sentences() -> tuple[Sentence, ...]:
     """List the sentences that name what is wrong, the most definite first."""
     return _load_table().sentences
+
+
+def load_exceptions() -> tuple[KnownException, ...]:
+    """List the exceptions that say what is at fault, the most definite first."""
+    return _load_table().exceptions
 
 
 @lru_cache(maxsize=1)
