@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cache, cached_property
 
 from envcheck.actions import is_requirement
 from envcheck.explain.facts import build_context
@@ -323,8 +323,8 @@ class ClaimValues:
             for name in re.findall(pattern, self.text):
                 if not self.log.matrix.framework_of(name):
                     return str(name)
-        modules = {name for row in load_companions().rows for name in row.distributions.values()}
-        named = (word for word in re.findall(r"\w+", self.text.lower()) if word in modules)
+        words = re.findall(r"\w+", self.text.lower())
+        named = (word for word in words if word in _companion_modules())
         return next(named, "") or self._nearest_extension
 
     @property
@@ -352,13 +352,7 @@ class ClaimValues:
         One that goes with a framework.
         """
         module = self.extension_package
-        owners = [
-            name
-            for row in load_companions().rows
-            for name, owned in row.distributions.items()
-            if owned == module
-        ]
-        name = find_distribution(module) or next(iter(owners), "")
+        name = find_distribution(module) or _companion_modules().get(module, "")
         return name if companion_row(name).frameworks else ""
 
     @property
@@ -642,10 +636,14 @@ def match_shape(text: str, shape: str) -> str:
     return text if len(text) <= 200 and re.fullmatch(shape, text, re.ASCII) else ""
 
 
-def has_value(name: str) -> bool:
-    """Return whether there is a value of that name for some log."""
-    is_derived = isinstance(getattr(ClaimValues, name, None), (property, cached_property))
-    return is_derived or name in SHAPES or name in ("line", "message", "place", "tool")
+@cache
+def _companion_modules() -> dict[str, str]:
+    """Map the modules of packages on top of frameworks to their distributions."""
+    found: dict[str, str] = {}
+    for row in load_companions().rows:
+        for name, module in row.distributions.items():
+            found.setdefault(module, name)
+    return found
 
 
 def find_distribution(name: str) -> str:

@@ -172,22 +172,22 @@ class _LogFacts:
 
     def describe_toolkits(self) -> dict[str, Fact[Any]]:
         """List the log's toolkits, each with its usual folder where the log names that."""
-        nvcc, path = major_minor(self._log.first_value("nvcc")), self._log.library_path
-        texts = "\n".join((f"{path}/", *(event.text for event in self._log.events)))
-        installs, on_library_path, on_path = [], [], ""
-        for line in self._log.cudas:
-            root, origin = f"/usr/local/cuda-{line}", "usr-local"
-            if not re.search(rf"{re.escape(root)}(?![\w.])", texts):
-                root, origin = line, ""
-            installs.append(ToolkitInstall(root, origin, version=_known(line)))
-            if f"{root}/" in path.replace(":", "/:"):
-                on_library_path.append(root)
-            if line == nvcc:
-                on_path = root
+        usual = "/usr/local/cuda-"
+        texts = " ".join((self._log.library_path, *(event.text for event in self._log.events)))
+        named = re.findall(rf"{usual}(\d+\.\d+)", texts)
+        on_path = re.findall(rf"{usual}(\d+\.\d+)", self._log.library_path)
+        roots = {line: usual + line if line in named else line for line in self._log.cudas}
+        installs = tuple(
+            ToolkitInstall(root, "usr-local" if line in named else "", version=_known(line))
+            for line, root in roots.items()
+        )
+        nvcc = major_minor(self._log.first_value("nvcc"))
         return {
-            "installs": _known(tuple(installs)),
-            "roots_on_library_path": _known(tuple(on_library_path)),
-            "root_on_path": _known(on_path),
+            "installs": _known(installs),
+            "roots_on_library_path": _known(
+                tuple(roots[line] for line in roots if line in on_path)
+            ),
+            "root_on_path": _known(roots.get(nvcc)),
         }
 
     def _list_builds(self) -> list[FrameworkBuild]:

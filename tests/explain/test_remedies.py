@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import cached_property
 
 import fastjsonschema
 
-from envcheck.explain.claim_values import has_value
+from envcheck.explain.claim_values import SHAPES, ClaimValues
 from envcheck.explain.cures import CURES
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.data_files import load_data, read_data
@@ -23,6 +24,12 @@ SIGNATURES = {item.name: item for item in load_signatures()}
 DANGEROUS = re.compile(
     r"allow-unsupported|ln -s|KMP_DUPLICATE_LIB_OK=|--force-depends|rm -rf|chmod 777|DISABLE_REQUIRE"
 )
+
+
+def has_value(name: str) -> bool:
+    """Tell whether there is a value of that name for some log."""
+    is_derived = isinstance(getattr(ClaimValues, name, None), (property, cached_property))
+    return is_derived or name in SHAPES or name in ("line", "message", "place", "tool")
 
 
 def test_the_file_fits_its_schema() -> None:
