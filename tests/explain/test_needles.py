@@ -20,14 +20,14 @@ BLOCK = b"--abcd\nx+\rabc lib.so.11.0\nlib.so.12.0\n\n7bc 8bc\nlib.so.12.0"
 
 
 def plainly(literals: list[bytes], block: bytes) -> list[Hit]:
-    """Look for every literal at every place: what all other ways must agree with."""
-    places = range(len(block))
-    return [
-        (number, at)
-        for at in places
-        for number, one in enumerate(literals)
-        if block.startswith(one, at)
-    ]
+    """Look for every literal by itself: what all other ways must agree with."""
+    hits = []
+    for number, one in enumerate(literals):
+        at = block.find(one)
+        while at >= 0:
+            hits.append((number, at))
+            at = block.find(one, at + 1)
+    return sorted(hits, key=lambda hit: (hit[1], hit[0]))
 
 
 def hyperscan(literals: list[bytes]) -> Find:

@@ -157,7 +157,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
     def log(blocks: int) -> Iterator[bytes]:
         for block in range(blocks):
             yield b"".join(
-                OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 20 for number in range(50)
+                OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 2 for number in range(50)
             )
 
     peaks = []

@@ -12,7 +12,7 @@ from envcheck.explain.log import Log
 from envcheck.explain.signatures import Signature, SignatureTable, signatures_by_name
 from envcheck.host.data_files import load_data
 from tests.cases.case_facts import matrix
-from tests.cases.judged import judge_text, judged_cases, scan_text
+from tests.cases.judged import FOLDER, judge_text, read_cases, scan_text
 
 SIGNATURES = signatures_by_name()
 OVERLAPS = load_data("advice/signatures", SignatureTable).overlaps
@@ -35,9 +35,9 @@ def own_lines() -> dict[str, str]:
     """Map the signatures to the first line of a case in which each is found by itself."""
     found: dict[str, str] = {}
     for name in ("reported", "composed", "unseen"):
-        for item in judged_cases(name):
-            lines = item.case["log"].split("\n")
-            for event in item.events:
+        for case in read_cases(FOLDER / f"{name}.jsonl"):
+            lines = case["log"].split("\n")
+            for event in scan_text(case["log"]).events:
                 if event.signature not in found and event.line <= len(lines):
                     line = lines[event.line - 1]
                     if event.signature in signatures_in(line):

@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.model import UserError
-from tests.matrix.documents import document, text
+from tests.matrix.documents import document
 from tests.matrix.index.renewal import without
 from tests.matrix.index.server import LocalIndex
 
@@ -36,7 +36,7 @@ def test_refresh_writes_a_matrix_and_lists_changes(
     )
     assert f"envcheck doctor --matrix {new}" in printed.err
     found = json.loads(new.read_text(encoding="utf-8"))
-    assert found["releases"] == document()["releases"]
+    assert found["releases"] == without("tensorflow")["releases"]
     assert {path.name for path in tmp_path.iterdir()} >= {"new.json", "own.json"}
 
 
@@ -233,4 +233,4 @@ def test_progress_is_drawn_on_a_terminal_only(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
     assert "Reading wheels" in capsys.readouterr().err
-    assert Path(own).read_text(encoding="utf-8").replace(document()["checked"], "") != text()
+    assert "2.21.0" in json.loads(Path(own).read_text(encoding="utf-8"))["releases"]["tensorflow"]

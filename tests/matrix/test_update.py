@@ -23,6 +23,7 @@ from envcheck.matrix import load_matrix
 from envcheck.matrix import update as update_module
 from envcheck.matrix.bounds import check_bounds
 from envcheck.matrix.refresh.files import format_document
+from envcheck.matrix.refresh.refresh import drop_unused_citations
 from envcheck.matrix.stored import ADDRESS, OFF, REPOSITORY, find_folder, read_stored
 from envcheck.model import UserError
 from tests.matrix.documents import Document, changed_copy, document, text
@@ -34,18 +35,42 @@ TOMORROW = (date.fromisoformat(document()["checked"]) + timedelta(days=1)).isofo
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store in a folder of the test, without settings."""
+def own_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Store in a folder of the test, without settings, as an update of a part of the built-in data."""
+    if "whole_data" not in request.fixturenames:
+        monkeypatch.setattr(update_module, "load_built_in", built_in)
     for name in ("XDG_DATA_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / "user"))
     for name in (ADDRESS, OFF, REPOSITORY):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def whole_data() -> None:
+    """Update the whole built-in data in this test: other processes do."""
+
+
 @cache
-def newer(change: Callable[[Document], object] | None = None, day: str = TOMORROW) -> bytes:
-    """Return the built-in data of a later day, changed."""
+def built_in() -> Document:
+    """Return the part of the built-in data on thirty releases: each test checks it several times."""
     content = changed_copy()
+    torch = content["releases"]["torch"]
+    content["releases"] = {name: {} for name in content["releases"]}
+    content["releases"]["torch"] = {name: torch[name] for name in list(torch)[-30:]}
+    drop_unused_citations(content)
+    return content
+
+
+@cache
+def newer(
+    change: Callable[[Document], object] | None = None,
+    day: str = TOMORROW,
+    built_in: Callable[[], Document] = built_in,
+) -> bytes:
+    """Return built-in data of a later day, changed."""
+    content: Document = json.loads(json.dumps(built_in()))
     content["checked"] = day
     if change:
         change(content)
@@ -194,7 +219,7 @@ def remove_data(folder: Path) -> None:
 
 def add_section(folder: Path) -> None:
     """Store data of a program release with another section."""
-    content = json.dumps({**changed_copy(), "checked": TOMORROW, "other": {}}).encode()
+    content = json.dumps({**json.loads(newer()), "other": {}}).encode()
     digest = hashlib.sha256(content).hexdigest()
     (folder / f"{digest}.json").write_bytes(content)
     pointer = json.loads((folder / "used.json").read_text(encoding="utf-8"))
@@ -621,8 +646,8 @@ run(["matrix", "update", *sys.argv[2:]])
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
 @pytest.mark.parametrize("at", [1, 2], ids=["data-written", "about-to-count"])
-def test_killed_while_writing(tmp_path: Path, at: int) -> None:
-    arguments = write(tmp_path, newer())
+def test_killed_while_writing(whole_data: None, tmp_path: Path, at: int) -> None:
+    arguments = write(tmp_path, newer(built_in=document))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(at), *arguments], capture_output=True, check=False
     )
@@ -634,11 +659,11 @@ def test_killed_while_writing(tmp_path: Path, at: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
-def test_killed_while_writing_over_an_older_update(tmp_path: Path) -> None:
-    assert update(*write(tmp_path, newer())) == 0
+def test_killed_while_writing_over_an_older_update(whole_data: None, tmp_path: Path) -> None:
+    assert update(*write(tmp_path, newer(built_in=document))) == 0
     before = stored_files()
     later = (date.fromisoformat(TOMORROW) + timedelta(days=1)).isoformat()
-    arguments = write(tmp_path, newer(day=later), "later.json")
+    arguments = write(tmp_path, newer(day=later, built_in=document), "later.json")
     code = (
         "from datetime import timedelta; from envcheck.matrix import update as u; u._CLOCK = timedelta(days=5)\n"
         + KILLED
@@ -668,8 +693,8 @@ def test_killed_while_fetching(configured_index: LocalIndex, tmp_path: Path) -> 
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    first = write(tmp_path, newer(), "first.json")
-    second = write(tmp_path, newer(drop_a_driver), "second.json")
+    first = write(tmp_path, newer(built_in=document), "first.json")
+    second = write(tmp_path, newer(drop_a_driver, built_in=document), "second.json")
     command = [sys.executable, "-m", "envcheck", "matrix", "update"]
     both = [
         subprocess.Popen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,12 @@ def index() -> Iterator[LocalIndex]:
 
 def recorded_matrix() -> dict[str, Any]:
     """Return the built-in matrix with the releases the local index has, and no others."""
+    found: dict[str, Any] = json.loads(_recorded_text())
+    return found
+
+
+@cache
+def _recorded_text() -> str:
     kept = changed_copy()
     for framework in list(kept["releases"]):
         versions = recorded_versions(framework) if framework in FRAMEWORKS else []
@@ -38,7 +45,7 @@ def recorded_matrix() -> dict[str, Any]:
             version: kept["releases"][framework][version] for version in versions
         }
     drop_unused_citations(kept)
-    return kept
+    return json.dumps(kept)
 
 
 def held(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from envcheck.host.pip_settings import IndexSettings
+from envcheck.matrix.refresh.files import format_document
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import (
     RefreshResult,
@@ -59,9 +62,22 @@ def dated_as_before(found: RefreshResult) -> RefreshResult:
     return found
 
 
-def without(framework: str, *versions: str) -> dict[str, Any]:
-    """Return the built-in matrix without some releases of a framework."""
+@cache
+def part(framework: str) -> str:
+    """Return the built-in matrix with the releases of one framework, in canonical form."""
     changed = changed_copy()
+    releases = changed["releases"]
+    changed["releases"] = {name: releases[name] if name == framework else {} for name in releases}
+    drop_unused_citations(changed)
+    return format_document(changed)
+
+
+def without(framework: str, *versions: str) -> dict[str, Any]:
+    """Return the part of the built-in matrix on a framework, without some of its releases.
+
+    A refresh of one framework leaves the others alone, so they would only be copied and written.
+    """
+    changed: dict[str, Any] = json.loads(part(framework))
     for version in versions:
         del changed["releases"][framework][version]
     drop_unused_citations(changed)
