@@ -165,8 +165,9 @@ def test_from_bare_to_proven_across_a_restart(
     assert Path("golden.json").read_text() == golden
 
 
-# The driver's part: begun, asked, two lines for each of four steps, waiting.
-@pytest.mark.parametrize("instant", range(0, 22, 2))
+# The driver's part: begun, asked, two lines for each of four steps, waiting. Every instant of it is
+# tried in tests/install/test_driver.py.
+@pytest.mark.parametrize("instant", range(0, 22, 6))
 def test_killed_before_the_restart_it_goes_on(machine: Machine, instant: int) -> None:
     assert kill_at(instant, machine.onboard, driver_place()) is None
     assert machine.onboard() == 3
@@ -183,8 +184,8 @@ def restarted(machine: Machine) -> Machine:
 
 
 # The environment's part: begun, made, two lines for each of three steps, verifying, installed,
-# finished.
-@pytest.mark.parametrize("instant", range(1, 23, 2))
+# finished. Every boundary of it is tried in tests/install/test_faults.py.
+@pytest.mark.parametrize("instant", range(1, 23, 4))
 def test_killed_after_the_restart_it_goes_on(restarted: Machine, instant: int) -> None:
     env = place_of(".venv")
     assert kill_at(instant, restarted.onboard, env) is None

@@ -34,6 +34,7 @@ def matrix() -> Matrix:
     return load_matrix()
 
 
+@cache
 def snapshot_of(name: str) -> Snapshot:
     data = recording(name)
     if "facts" in data:

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import fastjsonschema
-import pip
 import pytest
 
 from envcheck import api
@@ -24,7 +23,7 @@ from envcheck.install.places import place_of
 from envcheck.install.transaction import Transaction
 from envcheck.model import Environment, MachineError, Outcome, Plan, Step, UserError, replace
 from tests.hosts.test_hosts import snapshot_of
-from tests.install.wheels import make_wheel, site_packages, tree_hash
+from tests.install.wheels import make_environment_with_pip, make_wheel, site_packages, tree_hash
 from tests.plan.shown import render_plan_text
 from tests.typed import argv
 
@@ -212,13 +211,7 @@ def test_pip_does_it_too_in_an_environment_that_is_there(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_wheels(here)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
-    for source in (
-        Path(pip.__file__).parent,
-        *Path(pip.__file__).parents[1].glob("pip-*.dist-info"),
-    ):
-        # to unpack one takes longer than all the rest
-        (site_packages(here / "env") / source.name).symlink_to(source)
+    make_environment_with_pip(here / "env")
     before = tree_hash(here / "env")
     assert install("jax", "--env", "env", "--installer", "pip", "--yes", "-v") == 0
     said = capfd.readouterr().err
@@ -395,8 +388,10 @@ def test_configuration_files_lead_no_installer_elsewhere(
     (here / name).write_text(text.format(folder=here / "elsewhere"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here / "config"))
     monkeypatch.delenv("PIP_CONFIG_FILE")
-    if name == "pip.conf":
+    if name == "pip.conf":  # the one for which a new environment is made with pip, too
         monkeypatch.setenv("PIP_CONFIG_FILE", str(here / name))
+    elif installer == "pip":
+        make_environment_with_pip(here / "env")
     assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, (
         capfd.readouterr().err
     )
@@ -420,6 +415,7 @@ def test_the_index_of_a_configuration_file_is_used(
             f"[install]\nno-index = true\nfind-links =\n  {here / 'wheels'}\n"
         )
         monkeypatch.setenv("PIP_CONFIG_FILE", str(here / "mine.conf"))
+        make_environment_with_pip(here / "env")
     # it would ask the index
     monkeypatch.setattr("envcheck.install.transaction.objections", lambda _: ())
     assert install("jax", "--env", "env", "--installer", installer, "--yes", "-q") == 0, (

@@ -217,7 +217,7 @@ def test_nobody_is_asked_where_standard_input_is_closed(
 @pytest.mark.needs("root")
 def test_what_root_installs_belongs_to_the_user_of_the_environment(here: Path) -> None:
     version = make_wheels(here)
-    make_environment_with_pip(here / "env")
+    make_environment_with_pip(here / "env", is_own=True)
     for path in (here, *here.rglob("*")):
         os.lchown(path, 65534, 65534)
     words = (f"jax=={version}", "--env", "env", "--installer", "pip", "--yes")

@@ -77,17 +77,37 @@ def make_environment(folder: Path, wheels: Path, version: str) -> None:
     (packages / "kept.txt").chmod(0o444)
 
 
-def make_environment_with_pip(folder: Path, *wheels: Path) -> None:
-    """Make an environment with wheels and the pip of ensurepip, unpacked: installing them takes ten times as long."""
+def make_environment_with_pip(folder: Path, *wheels: Path, is_own: bool = False) -> None:
+    """Make an environment with wheels and a pip: a link to the one that runs here, or its own.
+
+    Its own is the pip of ensurepip, unpacked: to install it takes ten times as long, and what it
+    imports is compiled at its first start.
+    """
     create = [sys.executable, "-m", "venv", str(folder)]
-    found = importlib.util.find_spec("ensurepip")
-    bundled = (
-        list(Path(found.origin).parent.glob("_bundled/pip-*.whl")) if found and found.origin else []
-    )
-    subprocess.run([*create, "--without-pip"] if bundled else create, check=True)
-    for wheel in (*bundled, *wheels):
+    bundled = _find_bundled_pip()
+    running = () if is_own else _find_running_pip()
+    subprocess.run([*create, "--without-pip"] if bundled or running else create, check=True)
+    for path in running:
+        (site_packages(folder) / path.name).symlink_to(path)
+    for wheel in (*(() if running else bundled), *wheels):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site_packages(folder))
+
+
+def _find_bundled_pip() -> list[Path]:
+    found = importlib.util.find_spec("ensurepip")
+    if found is None or not found.origin:
+        return []
+    return list(Path(found.origin).parent.glob("_bundled/pip-*.whl"))
+
+
+def _find_running_pip() -> tuple[Path, ...]:
+    """Return the pip of this Python, with its bytecode, and its metadata; () without one."""
+    found = importlib.util.find_spec("pip")
+    if found is None or not found.origin:
+        return ()
+    package = Path(found.origin).parent
+    return (package, *package.parent.glob("pip-*.dist-info"))
 
 
 def held_by(environment: Path) -> str:
