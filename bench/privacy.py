@@ -4,8 +4,9 @@
 
 Each form is a word that a document must not repeat: a token, a host, a user, a path outside known
 folders. It is planted in the lines of a log, in what a framework's import raises, in variables, in
-a project's files and in the names of files; every command answers as text, JSON, HTML and
-Markdown. Prints how many forms each place shows; exits 1 where one is shown.
+a project's files, in the names of files, in what a program prints under `envcheck run` and in what
+Slurm's stand-ins and the logins of their nodes print to `envcheck fleet`; every command answers in
+each of its formats. Prints how many forms each place shows; exits 1 where one is shown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import io
 import os
 import random
+import re
 import string
 import subprocess
 import sys
@@ -31,7 +33,7 @@ import click
 from envcheck.cli import main
 from envcheck.cli.group import group
 
-FORMATS = ("text", "json", "html", "markdown")
+FORMATS = ("text", "json", "html", "markdown", "csv", "drain", "junit", "github")
 
 _random = random.Random(30)
 
@@ -152,6 +154,20 @@ LINES = (
 )
 
 # A framework that cannot be imported, and says so in the words of the form.
+# A cluster of four nodes: one cannot be started, one prints what is no answer, one never answers, one is this machine.
+SINFO = """#!/bin/sh
+printf 'n1 idle\\nn2 idle\\nn3 idle\\nn4 down*\\n'
+"""
+SRUN = """#!/bin/sh
+for word; do case $word in --nodelist=*) node=${word#*=};; esac; done
+while [ "$1" != sh ]; do shift; done
+echo "Welcome. $FORM"
+case $node in
+  n1) echo "srun: error: Unable to allocate resources: $FORM" >&2; exit 1;;
+  n2) printf 'ENVCHECK-SNAPSHOT {"a": "%s" [[[\\n' "$FORM"; exit 0;;
+esac
+exec "$@"
+"""
 STAND_IN = """import os
 raise ImportError("libcudnn.so.9: cannot open shared object file: No such file or directory " + os.environ["FORM"])
 """
@@ -204,6 +220,17 @@ class Room:
             f"FROM ubuntu:24.04\nENV FORM={text}\nRUN pip3 install torch==2.6.0 --log '{text}'\n"
         )
 
+        for name, program in (("sinfo", SINFO), ("srun", SRUN)):
+            path = self.programs / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(program)
+            path.chmod(0o755)
+
+    @property
+    def programs(self) -> Path:
+        """Return the folder of the programs that stand in for Slurm's."""
+        return self.project / "bin"
+
     def commands(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Every command that quotes what it reads; the name says what was planted where."""
         yield from ((f"explain, line {n}", ("explain", f"log{n}")) for n in range(len(LINES)))
@@ -219,12 +246,19 @@ class Room:
         yield "no such file", ("explain", f"{self.home}/nothing-here.log")
         yield "diff", ("diff", "-v", "a.json", "b.json")
         yield "snapshot", ("snapshot", "--env", ".venv")
+        for n in range(len(LINES)):
+            yield f"run, line {n}", ("run", "--", "sh", "-c", f"cat log{n}; exit 1")
+        yield "run, no program", ("run", "--", f"./{self.form.secret}/train")
+        asked = ("fleet", "run", "--engine", "slurm", "--partition", "gpu", "--again")
+        yield "fleet run", (*asked, "-o", "machines")
+        yield "fleet report", ("fleet", "report", "machines")
+        yield "fleet report --html", ("fleet", "report", "machines", "--html", "fleet.html")
 
     def variables(self) -> dict[str, str]:
         """Return the environment that commands are typed in."""
         text = self.form.text
         return {
-            "PATH": os.defpath,
+            "PATH": f"{self.programs}:{os.defpath}",
             "HOME": str(self.home),
             "FORM": text,
             "PIP_EXTRA_INDEX_URL": self.index,
@@ -242,30 +276,44 @@ def _answer(arguments: tuple[str, ...]) -> str:
         return said.getvalue()
 
 
-def _formats(command: str) -> tuple[str, ...]:
+def _formats(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the formats of a command to look at; "" where it has one alone."""
-    found = group.get_command(click.Context(group), command)
+    if "--html" in arguments:
+        return ("",)
+    found = group.get_command(click.Context(group), arguments[0])
+    if isinstance(found, click.Group):
+        found = found.get_command(click.Context(found), arguments[1])
     for option in found.params if found else ():
         if option.name == "form" and isinstance(option.type, click.Choice):
             return tuple(form for form in FORMATS if form in option.type.choices)
     return ("",)
 
 
-def measure(form: Form, folder: Path) -> set[str]:
-    """Where a form is shown, as "command (format)"."""
+def measure(form: Form, folder: Path, only: str) -> set[str]:
+    """Where a form is shown, as "command (format)", by the commands whose name matches."""
     room = Room(folder / "home" / "erikaplant", form)
     room.project.mkdir(parents=True)
     room.fill()
     os.environ.clear()
     os.environ.update(room.variables())
     os.chdir(room.project)
+    silent = os.open(os.devnull, os.O_WRONLY)
+    for channel in (1, 2):  # `run` hands on what its program prints, as it is
+        os.dup2(silent, channel)
     shown = set()
     saved = _answer(("snapshot", "--env", ".venv"))
     (room.project / "a.json").write_text(saved)
     (room.project / "b.json").write_text(saved.replace("12.6", "12.8").replace("2.8.0", "2.7.0"))
     for name, arguments in room.commands():
-        for kind in _formats(arguments[0]):
-            said = _answer((*arguments, "--format", kind) if kind else arguments)
+        if not re.match(only, name):
+            continue
+        for kind in _formats(arguments):
+            # what follows -- is the program's
+            end = arguments.index("--") if "--" in arguments else len(arguments)
+            asked = ("--format", kind) if kind else ()
+            said = _answer((*arguments[:end], *asked, *arguments[end:]))
+            if "--html" in arguments:
+                said += Path("fleet.html").read_text()
             if form.secret in unescape(said).replace("\\", ""):
                 shown.add(f"{name} ({kind})")
             if kind == "json" and "erikaplant" in said:
@@ -282,6 +330,7 @@ def run() -> int:
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="a part of the name of the form")
+    parser.add_argument("--commands", default="", help="a pattern for the beginning of their names")
     options = parser.parse_args()
     forms = [form for name in options.set for form in SETS[name]]
     forms = [form for form in forms if (options.only or "") in form.name]
@@ -290,7 +339,10 @@ def run() -> int:
         # a process for each room: nothing that one has read is known in the next
         get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool,
     ):
-        rooms = [(form, Path(folder) / str(number)) for number, form in enumerate(forms)]
+        rooms = [
+            (form, Path(folder) / str(number), options.commands)
+            for number, form in enumerate(forms)
+        ]
         answers = dict(zip(forms, pool.starmap(measure, rooms, chunksize=1)))
     places: dict[str, int] = {}
     for form, shown in answers.items():

@@ -1037,6 +1037,7 @@ def plan(
     if upgrade and (python or not is_here):
         raise UserError("--upgrade is of an environment here: describe no other machine.")
     given = {"--snapshot": snapshot, "--matrix": matrix, "--installer": installer, "--env": env}
+    given["--torch-index"] = torch_index
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
     options = PlanOptions(_make_target(expect).expect, installer, os.fspath(env), container, said)
     options = replace(options, repeat_options=_list_typed(given), upgrade=upgrade)

@@ -127,6 +127,7 @@ class _Planner:
             description=said,
             upgrade=asked.upgrade,
             shells=EVERY_SHELL,
+            repeat_options=("--torch-index", asked.torch_index) if asked.torch_index else (),
         )
         finish = partial(with_reachable_indexes, mirror=asked.torch_index)
         resolver = make_resolver(

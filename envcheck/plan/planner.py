@@ -18,7 +18,6 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import (
     CONDA,
     PIP,
-    UV,
     Facts,
     Known,
     OtherGpu,
@@ -40,6 +39,7 @@ from envcheck.plan.requests import (
     read_requests,
 )
 from envcheck.plan.steps import use_free_folders
+from envcheck.remedies.situation import name_mirror, requires_virtualenv
 from envcheck.rules import Context, Target
 from envcheck.rules.described_machine import (
     WHATIF,
@@ -125,7 +125,7 @@ def plan_requirements(
             base = base_python(context, changed)
             return EnvironmentUpdate(plan_from_own_index(context, requirements[0], changed, base))
         update = _plan_beside(installed, facts, matrix, requests, changed)
-        return update if options.in_container else _name_index(update, facts)
+        return update if options.in_container else _follow_pip_settings(update, facts, options)
 
     installer = options.installer
     if choose_installer:
@@ -205,16 +205,21 @@ def _plan_beside(
     return plan_update(installed, matrix, requests, options)
 
 
-def _name_index(update: EnvironmentUpdate, facts: Facts) -> EnvironmentUpdate:
-    """Note which index pip is told to use here where uv, which does not read that, installs."""
-    index = (facts.host.pip_configuration.value or {}).get("index-url", "").split()
-    if not index or all(item.installer != UV for item in update.plan.environments):
-        return update
-    note = (
-        f"Your pip is set to use {index[0]}, and uv reads none of pip's settings:"
-        f" --default-index {index[0]} says the same."
-    )
-    return replace(update, plan=replace(update.plan, notes=(*update.plan.notes, note)))
+def _follow_pip_settings(
+    update: EnvironmentUpdate, facts: Facts, options: PlanOptions
+) -> EnvironmentUpdate:
+    """Note which index pip is told to use here, where a step uses another.
+
+    Raises RequestError where pip's settings refuse a step.
+    """
+    plan = update.plan
+    refusal = requires_virtualenv(facts)
+    if refusal and any(made.installer == CONDA and made.sets for made in plan.environments):
+        raise RequestError(f"{refusal} Name --installer pip or uv, and a folder for it with --env.")
+    notes = dict.fromkeys(name_mirror(step.action, facts) for step in plan.steps)
+    if "--torch-index" in options.repeat_options:
+        notes = {note: None for note in notes if "--torch-index" not in note}
+    return replace(update, plan=replace(plan, notes=(*plan.notes, *filter(None, notes))))
 
 
 def _read_machine(machine: Facts | Read, options: PlanOptions, matrix: Matrix) -> Facts:

@@ -32,7 +32,7 @@ from envcheck.actions import (
 from envcheck.frameworks import framework_names, framework_of, identity
 from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, PIP, UV, Absent, FrameworkRelease, numbers, replace
+from envcheck.model import CONDA, PIP, UV, Absent, Facts, FrameworkRelease, numbers, replace
 from envcheck.model.versions import public_version
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -76,6 +76,28 @@ _YES = ("y", "yes", "t", "true", "on", "1")  # as pip reads a switch
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 # What a plan depends on: without these options it is for the machine where it is typed.
 _STATED = {"--python", "--driver", "--gpu"}
+
+
+def requires_virtualenv(facts: Facts) -> str:
+    """Say that pip's settings allow virtual environments alone; "" where they allow others."""
+    settings = facts.host.pip_configuration.value or {}
+    if settings.get("require-virtualenv", "").lower() not in _YES:
+        return ""
+    return "pip's settings here refuse all but virtual environments (require-virtualenv)."
+
+
+def name_mirror(action: Action, facts: Facts) -> str:
+    """Name the index that pip's settings state where an installation uses another; else ""."""
+    settings = facts.host.pip_configuration.value or {}
+    mirror = settings.get("index-url", "").split()
+    if not mirror or not isinstance(action, InstallPackages | ReinstallPackages):
+        return ""
+    told = f"Your pip is set to use {mirror[0]}:"
+    if action.index:
+        return f"{told} `envcheck plan --torch-index URL` uses a mirror of PyTorch's index."
+    if action.installer == UV:
+        return f"{told} uv reads none of pip's settings: --default-index {mirror[0]} says the same."
+    return ""
 
 
 class Situation:
@@ -257,25 +279,16 @@ class Situation:
         python = self.facts.python
         if python.externally_managed.value is True:
             return "The system's Python takes no packages (PEP 668)."
-        settings = self.facts.host.pip_configuration.value or {}
-        is_bound = settings.get("require-virtualenv", "").lower() in _YES
-        if is_bound and python.kind.value in ("system", "conda"):
-            return "pip's settings here refuse all but virtual environments (require-virtualenv)."
+        if python.kind.value in ("system", "conda"):
+            return requires_virtualenv(self.facts)
         return ""
 
     def _name_mirror(self, action: Action) -> Action:
         """Say beside an installation which index pip is told to use here, where it uses another."""
-        settings = self.facts.host.pip_configuration.value or {}
-        mirror = settings.get("index-url", "").split()
-        if not mirror or not isinstance(action, InstallPackages | ReinstallPackages):
+        told = name_mirror(action, self.facts)
+        if not told:
             return action
-        if action.index:
-            told = "`envcheck plan --torch-index URL` uses a mirror of PyTorch's index."
-        elif action.installer == UV:
-            told = f"uv reads none of pip's settings: --default-index {mirror[0]} says the same."
-        else:
-            return action
-        own, told = action.purpose_on(self.os), f"Your pip is set to use {mirror[0]}: {told}"
+        own = action.purpose_on(self.os)
         return replace(action, purpose=f"{own.rstrip('.')}. {told}" if own else told)
 
     def _fit_to_new(self, actions: Iterable[Action]) -> Iterator[Action]:

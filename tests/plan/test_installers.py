@@ -169,12 +169,15 @@ def test_without_an_image_for_it_nothing_is_built(python: str, glibc: str) -> No
         image(python, glibc)
 
 
-def test_a_plan_for_uv_names_the_index_that_pip_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = tmp_path / "pip.conf"
-    settings.write_text("[global]\nindex-url = https://mirror.example/simple\n", encoding="utf-8")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+@pytest.fixture
+def pip_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "pip.conf"
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    return file
+
+
+def test_a_plan_for_uv_names_the_index_that_pip_has(pip_settings: Path) -> None:
+    pip_settings.write_text("[global]\nindex-url = https://mirror.example/simple\n", "utf-8")
 
     def is_named(installer: Literal["pip", "uv"]) -> bool:
         made = envcheck.plan("jax", expect="cpu", installer=installer).plan
@@ -182,3 +185,24 @@ def test_a_plan_for_uv_names_the_index_that_pip_has(
 
     assert is_named("uv")
     assert not is_named("pip")
+
+
+def test_a_plan_for_an_index_of_its_own_names_the_index_that_pip_has(pip_settings: Path) -> None:
+    pip_settings.write_text("[global]\nindex-url = https://mirror.example/simple\n", "utf-8")
+
+    def notes(**asked: str) -> list[str]:
+        made = envcheck.plan("torch==2.7.1", expect="cpu", python="3.12", **asked).plan  # type: ignore[arg-type]
+        assert any("--index-url" in argv(step) for step in made.steps)
+        return [note for note in made.notes if "https://mirror.example/simple" in note]
+
+    assert [note for note in notes() if "--torch-index URL" in note]
+    assert notes(torch_index="https://mirror.example/whl") == []
+
+
+def test_where_pip_asks_for_a_virtual_environment_it_installs_into_no_other(
+    pip_settings: Path,
+) -> None:
+    pip_settings.write_text("[global]\nrequire-virtualenv = true\n", "utf-8")
+    assert envcheck.plan("jax", expect="cpu", python="3.12").steps
+    with pytest.raises(envcheck.UserError, match="require-virtualenv.*--installer pip or uv"):
+        envcheck.plan("jax", expect="cpu", python="3.12", installer="conda")
