@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from docs.fact_page import facts_page
+from docs.log_lines import list_log_lines
 from envcheck.explain.rule_page import describe_rule
 from envcheck.render.document import type_command
 from envcheck.rules.catalogue import Entry, catalogue
@@ -122,8 +123,8 @@ print([finding.message for finding in built.findings])
 ```
 
 `to_dict()` of an answer is the JSON document that the command prints with `--json`. `print(result)` shows the text of
-the command, and `found.render("markdown")` any other format. A notebook shows the answer; with the extra `html`, as the
-page of `--format html`, in the colours of the notebook's theme.
+the command, and `found.render("markdown")` any other format. A Jupyter notebook shows the answer; with the extra `html`,
+as the page of `--format html`, in the colours of the notebook's theme.
 
 A request that cannot be carried out raises `envcheck.UserError`. Its sentence names an argument as the option of the
 command line. No function prints, or changes the machine.
@@ -393,9 +394,8 @@ def finding(entry: Entry) -> str:
     page = describe_rule(entry.id)
     text = f"# {entry.headline.rstrip('.')}\n\n"
     text += f"{entry.means[0].upper()}{entry.means[1:]}. Reports name this finding `{entry.id}`.\n"
-    if page.messages:
-        lines = "\n".join(page.messages)
-        text += f"\nMessages that state it:\n\n```text\n{lines}\n```\n\n`…` stands for any text.\n"
+    if messages := "\n".join(list_log_lines(entry.id)):
+        text += f"\nMessages that state it, as logs hold them:\n\n```text\n{messages}\n```\n"
     text += "\n**What to do.** `envcheck doctor` prints the commands for your machine."
     text += " `envcheck explain FILE` prints them for the machine that wrote a log.\n"
     for fix in page.fixes:

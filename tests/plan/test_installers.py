@@ -204,5 +204,5 @@ def test_where_pip_asks_for_a_virtual_environment_it_installs_into_no_other(
 ) -> None:
     pip_settings.write_text("[global]\nrequire-virtualenv = true\n", "utf-8")
     assert envcheck.plan("jax", expect="cpu", python="3.12").steps
-    with pytest.raises(envcheck.UserError, match="require-virtualenv.*--installer pip or uv"):
+    with pytest.raises(envcheck.UserError, match=r"require-virtualenv.*--installer pip or uv"):
         envcheck.plan("jax", expect="cpu", python="3.12", installer="conda")
