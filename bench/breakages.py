@@ -9,6 +9,7 @@ alone; what really happens is decided by the real import.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import os
@@ -408,7 +409,7 @@ def requirement_causes(name: str) -> tuple[str, ...]:
     return (*REQUIREMENT, *LINKING, *own)
 
 
-@dataclass
+@dataclass(eq=False)
 class Installed:
     """What a base holds, read from its metadata and from one real import."""
 
@@ -426,6 +427,7 @@ class Installed:
         """Return the installed release of a distribution."""
         return str(self.distributions[name].version)
 
+    @functools.cache  # noqa: B019  # a few bases live as long as the run
     def files(self, name: str) -> list[str]:
         """List the files of a distribution below site-packages."""
         found = (str(path) for path in self.distributions[name].files or ())
