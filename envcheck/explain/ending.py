@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import lru_cache
 
 from envcheck.explain.resolver import Clash, read_clash
 from envcheck.explain.statements import Raised, Stated, read_advice, read_raised, read_stated
@@ -65,12 +65,12 @@ class Ending:
     tail: tuple[str, ...] = ()  # the last lines, which few logs need; of which the last one is ...
     end: int = 0
 
-    @cached_property
+    @property
     def stated(self) -> Stated | None:
         """Return a sentence of the end that names what is wrong."""
-        return read_stated(self.tail, self.end)
+        return _read_stated(self.tail, self.end)
 
-    @cached_property
+    @property
     def advice(self) -> str:
         """Return the command that the tool itself proposes; "" for none."""
         return read_advice(self.tail)
@@ -98,6 +98,11 @@ class Ending:
     def succeeds_after(self, line: int) -> bool:
         """Return whether something was achieved after a line."""
         return self.last_prompt <= line < self.last_work
+
+
+@lru_cache(maxsize=2)
+def _read_stated(tail: tuple[str, ...], end: int) -> Stated | None:
+    return read_stated(tail, end)
 
 
 def read_ending(start: bytes, end: bytes, lines: int, file: str) -> Ending:

@@ -74,6 +74,13 @@ def test_a_long_log_is_read_at_its_end() -> None:
     )
 
 
+def test_an_ending_that_was_asked_is_still_a_record() -> None:
+    ending = ending_of("error: needs CUDA 12.4 or newer\n")
+    assert ending.stated is not None
+    assert not ending.advice
+    assert replace(ending, tail=()).stated is None
+
+
 def test_of_several_logs_only_the_last_words_count() -> None:
     assert replace(ending_of("x\n", "y\n"), tail=(), end=0) == Ending(file="log0")
     fault = "Traceback (most recent call last):\nKeyError: 'gpu'\n"
