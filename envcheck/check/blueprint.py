@@ -172,8 +172,9 @@ class Blueprint:
     cudnn: Line | None = None  # the release, or the major, of their cuDNN
     variables: Lines = ()  # that the image or the service sets: NAME=value
     platform: str = ""  # linux/arm64, where the file names one
-    wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
-    asks_gpu: Line | None = None  # a compose service that asks for GPUs
+    asks_gpu: Line | None = (
+        None  # a service, or a variable of the NVIDIA runtime, that asks for GPUs
+    )
     # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     loader_path: Line | None = None
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request

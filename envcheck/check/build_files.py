@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from envcheck.check.blueprint import (
@@ -35,7 +36,6 @@ from envcheck.check.requirement_files import (
 from envcheck.check.selection import Selection
 from envcheck.host.documents import dig, list_in, table_in, tables_in
 
-_VARIABLES = "x-known"  # where a service carries the variables of the file beside
 _MAX_DEPTH = 10  # services that extend each other
 
 
@@ -52,12 +52,8 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     blueprints: list[Blueprint] = []
     for name, entry in services.items():
         if isinstance(entry, dict):
-            blueprints += _service(
-                str(name),
-                {**_merge_base_service(entry, services), _VARIABLES: variables},
-                places,
-                files,
-            )
+            merged = _merge_base_service(entry, services)
+            blueprints += _service(str(name), merged, variables, places, files)
     if not blueprints:
         raise FileError(f"{path} has no services: it is not a compose file")
     return tuple(blueprints)
@@ -76,19 +72,17 @@ def _merge_base_service(entry: Table, services: Table) -> Table:
     return entry
 
 
-def _service(name: str, entry: Table, places: Places, files: Files) -> list[Blueprint]:
+def _service(
+    name: str, entry: Table, variables: Mapping[str, str], places: Places, files: Files
+) -> list[Blueprint]:
     location = places.key(name)
     blueprints = [Blueprint(f"{places.path} ({name})", "compose file")]
     if entry.get("build") is not None:
         blueprints = _blueprints_of_build(blueprints[0], entry["build"], location, files)
     elif isinstance(entry.get("image"), str):
         image_location = places.value("image", entry["image"], location)
-        blueprints = [
-            replace(
-                blueprints[0],
-                image=parse_image(substituted(entry["image"], entry[_VARIABLES]), image_location),
-            )
-        ]
+        image = parse_image(substituted(entry["image"], variables), image_location)
+        blueprints = [replace(blueprints[0], image=image)]
     return [_with_settings(blueprints[0], name, entry, location), *blueprints[1:]]
 
 

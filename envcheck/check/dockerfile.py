@@ -543,7 +543,7 @@ class Stage:
             if name == "TORCH_CUDA_ARCH_LIST":
                 self._add(compiles=[self._line("TORCH_CUDA_ARCH_LIST is set")])
             if name == "NVIDIA_VISIBLE_DEVICES" and value not in {"", "void", "none"}:
-                self._keep(wants_gpu=self._line(f"{name}={value}"))
+                self._keep(asks_gpu=self._line(f"{name}={value}"))
 
     def _argument(self, item: Instruction) -> None:
         pairs = dict(assignments(item.value)) if "=" in item.value else {}

@@ -113,13 +113,13 @@ def _join(judged: Mapping[str, Report], file: str) -> Report:
     for name in sorted(judged, key=lambda name: name not in names):
         for item in judged[name].findings:
             found.setdefault((item.id, item.message), (item, []))[1].append(name)
-    findings = [
-        item
-        if len(holders) == len(judged) and _STATED not in item.message
-        else replace(item, message=_name_in(item.message, holders))
-        for item, holders in found.values()
-    ]
-    findings = [replace(item, primary=item.primary and not at) for at, item in enumerate(findings)]
+    findings: list[Finding] = []
+    for item, holders in found.values():
+        message = item.message
+        if len(holders) < len(judged) or _STATED in message:
+            message = _name_in(message, holders)
+        is_primary = item.primary and not findings
+        findings.append(replace(item, message=message, primary=is_primary))
     findings.sort(key=lambda item: (ERROR, WARNING, NOTE).index(item.severity))
     checked = {name for each in judged.values() for name in each.checked}
     in_order = tuple(sorted(checked, key=lambda name: catalogue()[name].rank))
@@ -165,17 +165,11 @@ def judge_blueprints(
             for finding in {(item.id, item.message): item for item in found}.values()
         ]
         checked |= ids
-    said_once = {
-        (item.id, item.message): item
-        for item in reversed(findings)
-        if item.severity == NOTE or item.verdict == UNDETERMINED
-    }
-    unique = [
-        item
-        for item in dict.fromkeys(findings)
-        if said_once.get((item.id, item.message), item) == item
-    ]
-    final = apply_ignores(unique, gate.config.ignored, gate.today)
+    unique: dict[object, Finding] = {}
+    for item in findings:
+        is_said_once = item.severity == NOTE or item.verdict == UNDETERMINED
+        unique.setdefault((item.id, item.message) if is_said_once else item, item)
+    final = apply_ignores([*unique.values()], gate.config.ignored, gate.today)
     is_empty = not has_framework and not any(item.unread or item.refused for item in environments)
     if is_empty and not any(finding.verdict == INCOMPATIBLE for finding in final):
         # That nothing is to be judged is one sentence, the headline.
@@ -323,7 +317,7 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
         *(text.partition("==")[0] for text in image.packages),
     )
     by_package = any(is_for_gpu_alone(matrix, name) for name in names)
-    is_asked = blueprint.asks_gpu or blueprint.wants_gpu or blueprint.toolkit
+    is_asked = blueprint.asks_gpu or blueprint.toolkit
     return "gpu" if is_for_gpu(image) or is_asked or by_name or by_package else "cpu"
 
 

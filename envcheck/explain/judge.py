@@ -716,18 +716,19 @@ def _with_cause_there(log: Log, claim: Claim) -> Claim:
     if of_keras and claim.id == "framework-missing":
         message = f"Keras takes {ClaimValues(log, claim).framework} as its backend: not installed."
         weighed = replace(claim, message=message)
-    there = catalogue()[weighed.id].there
-    for place in _list_situations(log, weighed):
-        if place in there:
-            message = weighed.message
-            if place == "build":
-                module = ClaimValues(log, weighed).find_own_capture("module").partition(".")[0]
-                message = (
-                    f"{module or 'What the build imports'} is not installed in the isolated build"
-                    " environment."
-                )
-            rivals = (weighed.id, *weighed.rivals)
-            return replace(weighed, id=there[place], message=message, rivals=rivals)
+    for place, finding in catalogue()[weighed.id].there.items():
+        is_wheel = place == "wheel" and _lacks_wheels_library(log, weighed)
+        if not (is_wheel or place in log.situations):
+            continue
+        message = weighed.message
+        if place == "build":
+            module = ClaimValues(log, weighed).find_own_capture("module").partition(".")[0]
+            message = (
+                f"{module or 'What the build imports'} is not installed in the isolated build"
+                " environment."
+            )
+        rivals = (weighed.id, *weighed.rivals)
+        return replace(weighed, id=finding, message=message, rivals=rivals)
     return weighed
 
 
@@ -757,30 +758,14 @@ def _without_absent_driver(log: Log, claim: Claim) -> Claim:
 _ERROR_35 = ("devicequery-35", "driver-init-failure", "cuda-failure-number", "error-unknown")
 
 
-def _list_situations(log: Log, claim: Claim) -> Iterator[str]:
-    """Name where a message stands, as the catalogue does."""
-    raised = log.ending.raised
-    owner = "".join(raised.owners[-1:]) if raised else ""
+def _lacks_wheels_library(log: Log, claim: Claim) -> bool:
+    """Return whether the import of a framework's wheel lacks a library that it should bring."""
     missing = [event for event in claim.events if event.signature == "import-cannot-open"]
-    if log.os == "darwin":
-        yield "macos"
-    elif log.has("ninja-failed"):
-        yield "build"
-    if (
-        missing
-        and log.os != "darwin"
-        and is_framework_module(owner)
-        and not re.search(_OF_OTHERS, missing[0].text)
-    ):
-        yield "wheel"
-    if log.has("jax-cpu-feature-mac") or (log.os == "darwin" and log.architecture != "x86_64"):
-        yield "apple-silicon"  # under Rosetta; a Python for arm64 needs no AVX
-    if log.in_wsl:
-        yield "wsl"
-    elif log.has("secure-boot-enabled"):
-        yield "secure-boot"
-    elif log.in_container or log.has("image-driver-not-detected"):
-        yield "container"
+    raised = log.ending.raised
+    if not (missing and raised) or log.os == "darwin":
+        return False
+    is_frameworks = is_framework_module("".join(raised.owners[-1:]))
+    return is_frameworks and not re.search(_OF_OTHERS, missing[0].text)
 
 
 def list_refuted(facts: Facts) -> tuple[str, ...]:

@@ -349,17 +349,22 @@ class Log:
 
     @cached_property
     def situations(self) -> set[str]:
-        """Name what holds for the whole log, where rows of conclusions ask for it."""
+        """Name what holds for the whole log, as rows of conclusions and findings ask for it."""
         holds = {
             self.os: self.os,
+            # under Rosetta; a Python for arm64 needs no AVX
+            "apple-silicon": self.has("jax-cpu-feature-mac")
+            or (self.os == "darwin" and self.architecture != "x86_64"),
+            "build": self.has("ninja-failed"),
             "compat-path": re.search(_COMPAT_FOLDER, self.library_path),
             "conda": self.has("conda-path"),
-            "container": self.in_container,
+            "container": self.in_container or self.has("image-driver-not-detected"),
             "driver": self.driver,
             "gpu-used": self.is_healthy,
             "library-path": self.library_path,
             "mig": any(gpu.mig_enabled.value for gpu in self.facts.gpus.value or ()),
             "no-gpu": self.has_no_gpu,
+            "secure-boot": self.has("secure-boot-enabled"),
             "wsl": self.in_wsl,
         }
         return {name for name, value in holds.items() if value}
