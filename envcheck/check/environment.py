@@ -793,27 +793,32 @@ def planned_facts(blueprint: Blueprint) -> Facts:
     nvcc: Fact[str] = NOT_STATED
     if image.flavor in {"base", "runtime"} and not blueprint.cuda_steps:
         nvcc = Absent((image.location,))
-    toolkits = _with_library_path(ToolkitFacts(installs=installs, nvcc_on_path=nvcc), host)
+    toolkits = _describe_toolkits(installs, nvcc, host)
     return Facts(host=host, toolkits=toolkits, cudnn=cudnn, python=_python(blueprint))
 
 
-def _with_library_path(toolkits: ToolkitFacts, host: HostFacts) -> ToolkitFacts:
+def _describe_toolkits(
+    installs: Fact[tuple[ToolkitInstall, ...]], nvcc: Fact[str], host: HostFacts
+) -> ToolkitFacts:
     """Say which toolkits the LD_LIBRARY_PATH of the image names.
 
     One of an image is linked to as /usr/local/cuda.
     """
-    variables = host.environment.value or {}
+    path = (host.environment.value or {}).get("LD_LIBRARY_PATH", "")
     source = Source("file", "the file", "LD_LIBRARY_PATH")
-    folders = tuple(f"{folder}/" for folder in variables.get("LD_LIBRARY_PATH", "").split(":"))
-    own = [item.root for item in toolkits.installs.value or () if item.origin == "usr-local"]
-    named = tuple(
+    folders = [f"{folder}/" for folder in path.split(":")]
+    own = [item.root for item in installs.value or () if item.origin == "usr-local"]
+    named = [
         root
         for root in own
         if any(folder.startswith((f"{root}/", f"{ROOT}/")) for folder in folders)
+    ]
+    return ToolkitFacts(
+        installs=installs,
+        nvcc_on_path=nvcc,
+        roots_on_library_path=Known(tuple(named), source) if named else NOT_STATED,
+        usr_local_cuda=Known(own[0], source) if own else NOT_STATED,
     )
-    roots: Fact[tuple[str, ...]] = Known(named, source) if named else toolkits.roots_on_library_path
-    linked: Fact[str] = Known(own[0], source) if own else toolkits.usr_local_cuda
-    return replace(toolkits, roots_on_library_path=roots, usr_local_cuda=linked)
 
 
 def _of_image(value: str, image: Image) -> Fact[str]:

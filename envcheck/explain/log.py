@@ -119,16 +119,17 @@ def conclude(name: str, *events: Event, **stated: str) -> Claim:
 
 def draw_rows(log: Log) -> Iterator[Claim]:
     """Draw the conclusions whose rows name their messages."""
-    for row in conclusions_by_name().values() if log.events else ():
-        events, beside = log.select(*row.messages), log.select(*row.beside)
-        is_there = bool(beside or not row.beside)
-        is_here = not row.place or not log.situations.isdisjoint(row.place)
-        if not (events and is_there and is_here):
+    for row in conclusions_by_name().values():
+        events = log.select(*row.messages) if row.messages else ()
+        if not events or (row.place and log.situations.isdisjoint(row.place)):
             continue
-        if log.situations.isdisjoint(row.without) and not log.values(*row.without):
-            for event in events:
-                if re.search(row.words, event.text):
-                    yield conclude(row.name, event, *beside)
+        beside = log.select(*row.beside)
+        is_alone = bool(row.beside) and not beside
+        if is_alone or log.values(*row.without) or log.situations.intersection(row.without):
+            continue
+        for event in events:
+            if re.search(row.words, event.text):
+                yield conclude(row.name, event, *beside)
 
 
 def make_claim(
