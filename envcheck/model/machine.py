@@ -269,14 +269,19 @@ class ToolkitInstall:
     libdevice_path: Fact[str] = NOT_STATED
 
     @property
+    def folder(self) -> str:
+        """Return its folder; "" where only its release is known."""
+        return self.root if self.origin else ""
+
+    @property
     def label(self) -> str:
         """Name it by its folder."""
-        return f"CUDA Toolkit in {self.root}" if self.origin else "CUDA Toolkit"
+        return f"CUDA Toolkit in {self.root}" if self.folder else "CUDA Toolkit"
 
     @property
     def place(self) -> str:
         """Return its folder in brackets, behind a blank; "" where it is not known."""
-        return f" ({self.root})" if self.origin else ""
+        return f" ({self.root})" if self.folder else ""
 
 
 @dataclass

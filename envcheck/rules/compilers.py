@@ -223,8 +223,8 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
                 finding_id, others = _PATH, [item]
                 named = f"CUDA {item.version.value}{item.place}"
                 hint = f" {named} would do, but is not the one found."
-                cure = BuildWithToolkit(item.root, install.root)
-                if not item.origin:
+                cure = BuildWithToolkit(item.root, install.folder)
+                if not item.folder:
                     cure = UseInstalledToolkit(item.root, compiles=True)
                 break
         yield context.report(

@@ -446,7 +446,7 @@ def _find_disagreements(
         toolkit_evidence(active),
         toolkit_evidence(on_path),
         severity=severity,
-        cure=BuildWithToolkit(meant.root, other.root),
+        cure=BuildWithToolkit(meant.root, other.folder),
     )
 
 

@@ -392,4 +392,9 @@ def test_an_nvcc_of_another_cuda_is_judged_beside_the_toolkits_that_are_there() 
     )
     assert judge_text(refused).primary == "toolkit-wrong-version"
     beside = f"$ ls -d /usr/local/cuda-11.8\n/usr/local/cuda-11.8\n{refused}"
-    assert judge_text(beside).primary == "toolkit-path-conflict"
+    judged = judge_text(beside)
+    assert judged.primary == "toolkit-path-conflict"
+    cause = next(item for item in judged.report.findings if item.primary)
+    assert "/usr/local/cuda-12.4" not in str(cause)  # the log does not say where that one is
+    assert cause.fix is not None
+    assert cause.fix.actions
