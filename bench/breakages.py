@@ -717,9 +717,9 @@ class Generator:
                 )  # fmt: skip
 
     def _companions(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
-        """Break a package on top of the framework: a requirement of it, then a module of it."""
+        """Break a package on top of the framework: a requirement, a module, what it needs in turn."""
         owners = held.companions()
-        for kind in ("requirement", "file"):
+        for kind in ("requirement", "file", "in-turn"):
             if not owners:
                 return
             name, module = dice.choice(owners)
@@ -738,6 +738,16 @@ class Generator:
                     steps = (Step("install", f"{victim}=={other}"),)
                     what = f"{victim} {here}, which {name} requires, is moved to {other}"
                 names: tuple[str, ...] = (victim, name)
+            elif kind == "in-turn":
+                first = {each for each in held.requirements_of(name) if each in held.distributions}
+                second = {each for item in sorted(first) for each in held.requirements_of(item)}
+                usual = {canonicalize_name(item.name) for item in held.requirements()}
+                found = second & set(held.distributions) - first - usual - set(held.base.roots)
+                if not found:
+                    continue
+                victim = dice.choice(sorted(found))
+                steps, names = (Step("uninstall", victim),), (victim,)
+                what = f"{victim}, which {name} needs in turn, is removed"
             else:
                 own = [path for path in held.files(name) if path.endswith(".py")]
                 path = dice.choice([path for path in own if not TESTS.search(path)])
