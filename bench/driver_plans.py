@@ -67,7 +67,11 @@ def judge(root: Path, card: str) -> str:
     remedy = planned(root, card)
     if not remedy.actions:
         return f"no plan: {remedy.summary}"
-    if any("cuda-keyring" in word for step in remedy.actions for word in step.command(SYSTEM)):
+    if any(
+        "developer.download.nvidia.com" in word
+        for step in remedy.actions
+        for word in step.command(SYSTEM)
+    ):
         return "from NVIDIA's repository, not run"
     names: list[str] = []
     for step in remedy.actions:

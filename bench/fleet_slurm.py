@@ -51,8 +51,11 @@ PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 @contextlib.contextmanager
-def slurm(count: int, down: str, work: Path) -> Iterator[dict[str, str]]:
-    """Start a Slurm of `count` nodes, but for one; yield the environment its commands need; end what was started."""
+def slurm(count: int, down: str, work: Path, lines: str = "") -> Iterator[dict[str, str]]:
+    """Start a Slurm of `count` nodes, but for one; yield the environment its commands need; end what was started.
+
+    `lines` are further ones of slurm.conf.
+    """
     names = [f"node{at}" for at in range(1, count + 1)]
     host = socket.gethostname()
     rows = (
@@ -60,7 +63,8 @@ def slurm(count: int, down: str, work: Path) -> Iterator[dict[str, str]]:
         for at, name in enumerate(names)
     )
     conf = work / "slurm.conf"
-    conf.write_text(CONF.format(host=host, work=work, nodes="\n".join(rows)), encoding="utf-8")
+    text = CONF.format(host=host, work=work, nodes="\n".join(rows))
+    conf.write_text(text + lines, encoding="utf-8")
     (work / "state").mkdir()
     (work / "munge.key").write_bytes(os.urandom(128))
     (work / "munge.key").chmod(0o400)
@@ -88,11 +92,11 @@ MUNGE_FILES = {
 
 
 def wait(environment: dict[str, str], count: int) -> None:
-    """Wait until `count` nodes are idle."""
+    """Wait until `count` nodes are idle, or drained already."""
     deadline = time.monotonic() + 40
     while True:
         said = told(["sinfo", "--noheader", "--Node", "--format", "%N %T"], environment)
-        if said.count(" idle\n") >= count:
+        if said.count(" idle\n") + said.count(" drained\n") >= count:
             return
         if time.monotonic() > deadline:
             raise SystemExit(f"Slurm did not come up: {said}")

@@ -165,6 +165,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
     "python-3.6": lambda: bool(find_python("3.6")),
     "chromium": _chromium,
     **{shell: functools.partial(_program, shell) for shell in SHELLS},
+    "gpg": functools.partial(_program, "gpg"),
     "promtool": functools.partial(_program, "promtool"),
     "sshd": _sshd,
     "kubernetes": lambda: importlib.util.find_spec("kubernetes") is not None,

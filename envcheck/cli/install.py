@@ -41,6 +41,7 @@ from envcheck.install.transaction import (
     settle_earlier,
     undo,
 )
+from envcheck.matrix.query import Matrix
 from envcheck.model import (
     BLOCKED,
     COMPATIBLE,
@@ -54,6 +55,7 @@ from envcheck.model import (
     UNSETTLED,
     Outcome,
     Plan,
+    Snapshot,
     dataclass,
     replace,
 )
@@ -64,6 +66,7 @@ from envcheck.plan.requests import DRIVER, ENGINES, check_folder
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
 from envcheck.proof.smoke import SmokeRequest
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
+from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.smoke.findings import headline_of, verdict_of
 
 
@@ -97,14 +100,24 @@ def run_installation(
 
 
 def change_environment(
-    asked: InstallRequest, output: OutputOptions, matrix: str | None, *, smoke: bool
+    asked: InstallRequest,
+    output: OutputOptions,
+    matrix: str | None,
+    *,
+    smoke: bool,
+    driver: str = "",
 ) -> Installation:
-    """Plan an installation, show it, have it agreed to, and run it."""
+    """Plan an installation, show it, have it agreed to, and run it.
+
+    `driver` is the release that will be there, where it is not yet.
+    """
     is_named = bool(asked.folder)
     asked = replace(asked, folder=asked.folder or _default_folder(asked.installer))
     check_folder(asked.folder)
     place = place_of(asked.folder)
     doctor = api.make_doctor(asked.expect, matrix=matrix)
+    if driver:
+        doctor = replace(doctor, read=partial(_read_with_driver, driver, doctor.matrix))
     if not is_named and place.is_taken and not is_trusted(LocalHost(), str(place.folder)):
         if not output.dry_run:
             raise UserError(
@@ -132,6 +145,13 @@ def change_environment(
     return _install(
         planned, place, doctor, output, smoke=smoke, question=f"Install this into {asked.folder}?"
     )
+
+
+def _read_with_driver(release: str, matrix: Matrix, *named: str) -> Snapshot:
+    """Read this machine as it will be once a driver is installed."""
+    machine = api.read_machine(*named)
+    facts = with_hardware(machine.facts, Description(driver=release), matrix)
+    return replace(machine, facts=facts)
 
 
 def _install(

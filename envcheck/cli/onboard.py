@@ -29,6 +29,7 @@ from envcheck.cli.install_driver import (
 )
 from envcheck.cli.installation import OutputOptions, driver_consents, expand_home, output_options
 from envcheck.cli.report import print_answer
+from envcheck.cli.smoke import SmokeProgress, run_here
 from envcheck.frameworks import framework_of
 from envcheck.host.documents import parse_toml
 from envcheck.host.paths import fold_home, shorten_path
@@ -50,11 +51,13 @@ from envcheck.model import (
     Outcome,
     Plan,
     RequestError,
+    Snapshot,
     Unknown,
     dataclass,
     replace,
 )
 from envcheck.model.versions import read_requirement
+from envcheck.plan.driver import foresee_driver
 from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import ENGINES
 from envcheck.proof.smoke import SmokeRequest
@@ -78,6 +81,7 @@ from envcheck.render.json_contracts import (
 )
 from envcheck.render.plan import describe_plan
 from envcheck.render.smoke import describe_session, smoke_document
+from envcheck.rules import Context
 from envcheck.smoke.findings import headline_of, verdict_of
 from envcheck.smoke.session import Session
 
@@ -116,6 +120,7 @@ class _Onboarding:
         self.stages: list[Stage] = []
         self.proof: tuple[api.DoctorResult, Session] | None = None
         self.place: Place | None = None  # of the environment
+        self.coming = ""  # the driver that root's part will bring
 
     def run(self) -> int:
         """Take one part after the other; return the exit code."""
@@ -147,15 +152,15 @@ class _Onboarding:
         made = plan_driver(self.driver, machine)
         works = not judge_driver(made.plan)
         if made.plan.steps and not is_root():
-            return self._leave_to_root(made.plan, works=works)
+            return self._leave_to_root(made.plan, machine, works=works)
         waiting = find_interrupted() if made.plan.steps and not works else None
         if waiting is not None and waiting.waits_here:
             return _WAITS
         outcome = change_driver(self.driver, made, machine, self.output)
         return _stage_of(outcome, made, works=works)
 
-    def _leave_to_root(self, plan: Plan, *, works: bool) -> Stage:
-        """Say which steps root has to take; where the driver works, the next part begins."""
+    def _leave_to_root(self, plan: Plan, machine: Snapshot, *, works: bool) -> Stage:
+        """Say which steps root has to take; the next part begins where their driver is known."""
         words = ["envcheck", "install", "driver", "--system"]
         for requirement in self.driver.requirements:
             words += ["--for", requirement]
@@ -166,15 +171,19 @@ class _Onboarding:
         if works:
             return Stage(_DRIVER, f"{plan.driver} Containers need root.", WARNED, left=(line,))
         text = f"{plan.driver} It needs root. Then type the same command again."
-        code = 0 if self.output.dry_run else OF_VERDICT[INCOMPATIBLE]
+        doctor = api.make_doctor("gpu", self.driver.requirements, self.driver.matrix)
+        self.coming = foresee_driver(Context(machine.facts, doctor.matrix, doctor.target))
+        code = 0 if self.output.dry_run or self.coming else OF_VERDICT[INCOMPATIBLE]
         return Stage(_DRIVER, text, BROKEN, code, (line,))
 
     def install(self) -> Stage:
         """Bring what is asked for into the environment."""
         name = "Environment"
-        if self.stages[0].state in (BROKEN, UNREAD):
+        if self.stages[0].state in (BROKEN, UNREAD) and not self.coming:
             return Stage(name, "Planned once the driver works.", UNREAD)
-        made = change_environment(self.asked, self.output, self.driver.matrix, smoke=False)
+        made = change_environment(
+            self.asked, self.output, self.driver.matrix, smoke=False, driver=self.coming
+        )
         outcome, plan = made.outcome, made.plan
         self.place = place_of(outcome.folder)
         if plan is None:  # what is asked for is there
@@ -191,6 +200,8 @@ class _Onboarding:
         name = "Proof"
         if self.place is None or self.output.dry_run:
             return Stage(name, "Import the frameworks, and compute on each device.", UNREAD)
+        if self.coming:
+            return self._prove_on_processor(self.place)
         folder, expect = str(self.place.folder), cast("api.Expectation", self.asked.expect)
         named = self.driver.requirements, self.driver.matrix
         with common.slow_programs():
@@ -202,6 +213,18 @@ class _Onboarding:
         if verdict_of(session) == INCOMPATIBLE:
             code = STEP_FAILED
         return Stage(name, headline_of(session), BROKEN if code else SOUND, code)
+
+    def _prove_on_processor(self, place: Place) -> Stage:
+        """Import what is there, and compute on the processor: the GPUs wait for their driver."""
+        session = run_here(
+            SmokeRequest(env=str(place.folder), expect="cpu"),
+            SmokeProgress(quiet=self.output.quiet),
+        )
+        text = f"On the processor alone, until the driver works: {headline_of(session)}"
+        code = STEP_FAILED
+        if verdict_of(session) == COMPATIBLE:
+            code = OF_VERDICT[INCOMPATIBLE]
+        return Stage("Proof", text, BROKEN if code == STEP_FAILED else WARNED, code)
 
     def save(self) -> Stage:
         """Save the machine that was proven, unless a file of that name is there."""
@@ -415,7 +438,8 @@ def onboard(
 
     Type the same command again after a restart or a crash: it goes on with what is left.
 
-    Where the driver has steps it needs root. Standard output gets one page on what was done.
+    Where the driver has steps it needs root; without it, the environment is made for the driver
+    that root's command brings. Standard output gets one page on what was done.
     """
     requirements, project = _read_request(asked)
     frameworks = (*requirements, *_list_frameworks(project))

@@ -7,18 +7,18 @@ undone: what was done is listed with what takes it back.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from envcheck.actions import APT, InstallSystemPackages, LoadModule
+from envcheck.actions import APT, DNF, ZYPPER, InstallSystemPackages, LoadModule
 from envcheck.host.interruption import allow_interrupts
 from envcheck.host.prerequisites import find_program, read_output
 from envcheck.install import transaction
 from envcheck.install.journal import ASKED, FINISHED, INSTALLED, WAITING, Journal
 from envcheck.install.places import DRIVER_FOLDER, Place, place_of
 from envcheck.install.preflight import is_root
+from envcheck.install.removals import UnreadRemovalsError, is_available, list_removed
 from envcheck.install.replacement import newest
 from envcheck.install.transaction import Runner, StepError, Transaction, Watch, run_step
 from envcheck.model import (
@@ -98,13 +98,10 @@ class DriverTransaction(Transaction):
         installs = [
             each for each in self._list_actions() if isinstance(each, InstallSystemPackages)
         ]
-        if installs and installs[0].manager != APT:
-            yield (
-                f"What {installs[0].manager} would remove is not read before it runs:"
-                " take the steps of `envcheck plan driver` yourself."
-            )
-        elif installs and not find_program(APT, os.environ):
-            yield f"{APT} is not installed."
+        yield from _list_unreadable({each.manager for each in installs})
+        for step in self.plan.steps:
+            if step.action.by_person:
+                yield f"This step is yours to take: {step.purpose}."
         if installs and _UNFINISHED.is_dir() and any(_UNFINISHED.iterdir()):
             yield "An earlier installation was cut off: run `dpkg --configure -a` first."
         yield from self._list_users()
@@ -130,12 +127,16 @@ class DriverTransaction(Transaction):
             yield f"{named} computes on a GPU: wait until it ends, or end it."
 
     def _is_from_elsewhere(self) -> bool:
-        """Return whether a driver is there that dpkg does not know; other managers are not read."""
-        if self.before is None or not find_program("dpkg-query", os.environ):
+        """Return whether a driver is there that neither dpkg nor rpm knows."""
+        if self.before is None:
             return False
         driver = self.before.driver
-        is_there = driver.release.value is not None or driver.module_file.value is not None
-        return is_there and driver.packages.value is not None and not driver.packages.value
+        if driver.release.value is None and driver.module_file.value is None:
+            return False
+        if find_program("dpkg-query", os.environ):
+            return driver.packages.value is not None and not driver.packages.value
+        is_rpm = bool(find_program("rpm", os.environ))
+        return is_rpm and not read_output(("rpm", "-qa", "*nvidia*"))
 
     def _change_environment(self, journal: Journal, watch: Watch, run: Runner) -> None:
         journal.write(ASKED, asked=self.asked or {})
@@ -153,10 +154,13 @@ class DriverTransaction(Transaction):
         action = step.action
         if not isinstance(action, InstallSystemPackages):
             return
-        removed = list_removed(read_output(("apt-get", "-s", "install", "-y", *action.packages)))
+        try:
+            removed = list_removed(action.manager, action.packages)
+        except UnreadRemovalsError as error:
+            raise StepError(str(error)) from None
         if not removed:
             return
-        lost = [name for name in removed if not read_output(("apt-cache", "madison", name))]
+        lost = [name for name in removed if not is_available(action.manager, name)]
         if lost:
             raise StepError(
                 f"{', '.join(lost)} would be removed and is in no repository any more:"
@@ -178,17 +182,21 @@ class DriverTransaction(Transaction):
 _REBOOT_SECONDS = 60.0
 
 
+def _list_unreadable(managers: set[str]) -> Iterator[str]:
+    """Say of which package managers nothing shows beforehand what they would remove."""
+    for manager in sorted(managers):
+        if manager not in (APT, DNF, ZYPPER):
+            yield (
+                f"What {manager} would remove is not read before it runs:"
+                " take the steps of `envcheck plan driver` yourself."
+            )
+        elif not find_program(manager, os.environ):
+            yield f"{manager} is not installed."
+
+
 def _has_terminal() -> bool:
     try:
         with Path(transaction.TERMINAL).open("rb"):
             return True
     except OSError:
         return False
-
-
-def list_removed(simulation: str) -> tuple[str, ...]:
-    """List the packages that apt would remove, by what `apt-get -s` prints.
-
-    "Remv nvidia-driver-535 [535.261.03-0ubuntu1]" is one.
-    """
-    return tuple(re.findall(r"^(?:Remv|Purg) (\S+)", simulation, re.MULTILINE))

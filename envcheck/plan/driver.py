@@ -21,11 +21,16 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
-from envcheck.model.fixes import InstallDriver
+from envcheck.model.fixes import InstallDriver, InstallMissingDriver, ReplaceNouveau
 from envcheck.plan.requests import DRIVER, ENGINES
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
-from envcheck.remedies.driver_install import DRIVER_RELEASE, bring_driver, is_from_elsewhere
+from envcheck.remedies.driver_install import (
+    DRIVER_RELEASE,
+    bring_driver,
+    foresee_release,
+    is_from_elsewhere,
+)
 from envcheck.remedies.situation import UBUNTU, Situation
 from envcheck.rules import Context
 from envcheck.rules.gpus import cuda_starts
@@ -94,6 +99,20 @@ def plan_driver(asked: DriverRequest, context: Context) -> Plan:
         "gpu", (), steps, resolves, requirements=(DRIVER,), notes=notes, system=situation.os,
         driver=remedy.summary,
     )  # fmt: skip
+
+
+def foresee_driver(context: Context) -> str:
+    """Return the release or branch that the plan of a driver brings; "" where it brings none."""
+    situation = Situation(context)
+    for finding in judge_release(context, _OF_THE_DRIVER).report.findings:
+        if not _is_of_the_driver(finding):
+            continue
+        if isinstance(finding.cure, InstallDriver):
+            return foresee_release(situation, finding.cure.floor, exact=finding.cure.exact)
+        if isinstance(finding.cure, (InstallMissingDriver, ReplaceNouveau)):
+            return foresee_release(situation, "")
+        return ""
+    return ""
 
 
 def _write_notes(situation: Situation, remedy: Remedy, steps: tuple[Step, ...]) -> Iterator[str]:

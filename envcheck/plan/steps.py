@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from envcheck.actions import (
+    APT,
+    DNF,
     SH,
+    ZYPPER,
+    Action,
     AskPerson,
     CreateEnvironment,
     ImportFrameworks,
@@ -421,6 +425,10 @@ _DESKTOP = (
 )
 
 
+_CONTAINER_TOOLKIT = "nvidia-container-toolkit"
+_CONTAINER_PAGES = "https://nvidia.github.io/libnvidia-container/stable"
+
+
 def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[Step, ...]:
     """Install NVIDIA's container toolkit on the host, and make an engine use it."""
     from envcheck.remedies.rows import machine_steps
@@ -436,7 +444,7 @@ def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[S
         return (Step("container-toolkit", AskPerson(purpose, SYSTEM), check=check),)
     sudo, install_step = situation.sudo, actions[0]
     manager = getattr(install_step, "manager", "")
-    repository = machine_steps(f"container-repository-{manager}", sudo)
+    repository = _add_repository(manager, sudo=sudo)
     purpose = f"Configure {engine} to use it."
     (configure,) = machine_steps(f"configure-{engine}", sudo, purpose=purpose)
     steps = [
@@ -452,3 +460,19 @@ def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[S
         restart = RestartService(engine, sudo, f"Restart {engine}.", check_argv)
         steps.append(Step("container-restart", restart))
     return tuple(steps)
+
+
+def _add_repository(manager: str, *, sudo: bool) -> Iterator[Action]:
+    """Add the repository of the toolkit, as NVIDIA's guide does for each package manager."""
+    from envcheck.remedies.repositories import add_repository, find_key
+    from envcheck.remedies.rows import machine_steps
+
+    key = find_key(_CONTAINER_TOOLKIT)
+    if key is None or manager not in (APT, DNF, ZYPPER):
+        return
+    folder = "deb/$(ARCH)" if manager == APT else "rpm/$basearch"
+    yield from machine_steps(f"container-tools-{manager}", sudo)
+    yield from add_repository(
+        key, manager, _CONTAINER_TOOLKIT, f"{_CONTAINER_PAGES}/{folder}", sudo=sudo
+    )
+    yield from machine_steps(f"container-lists-{manager}", sudo)

@@ -25,10 +25,12 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
+from envcheck.remedies.repositories import add_repository, find_key
 from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Actions, Situation
 from envcheck.rules.gpu_releases import newest_branch
 
+_NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _OF_FAMILY = {  # where no package of the system brings the driver
     "windows": (
@@ -41,12 +43,7 @@ _OF_FAMILY = {  # where no package of the system brings the driver
         "image built for an older CUDA."
     ),
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
-    "notebook": (
-        "The notebook's service brings the driver with the GPU: select a GPU (Colab: Runtime > "
-        "Change runtime type; Kaggle: Settings > Accelerator), then run it again from the start."
-    ),
 }
-_OF_NOTEBOOKS = ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")  # variables of their services
 
 
 @dataclass
@@ -96,6 +93,16 @@ class System:
     signed: bool = False  # its modules are signed already
     blocks_nouveau: bool = False  # its own packages keep nouveau from loading
     note: str = ""
+    origin: str = ""  # what brings the driver where no package does: {driver}
+
+
+@dataclass
+class Service:
+    """A service whose machines get their driver from it."""
+
+    variables: tuple[str, ...]  # that it sets, any of them
+    origin: str
+    citations: tuple[Citation, ...]
 
 
 @dataclass
@@ -103,6 +110,7 @@ class DriverPackages:
     """The content of data/nvidia/driver_install.json."""
 
     systems: tuple[System, ...]
+    services: tuple[Service, ...]
 
 
 def find_system(situation: Situation, *, named: str = "") -> System | None:
@@ -115,7 +123,8 @@ def find_system(situation: Situation, *, named: str = "") -> System | None:
             for row in rows:
                 if name in row.ids and wanted in row.versions:
                     return row
-    return next((row for row in rows if names[-1] in row.ids and not row.versions), None)
+    general = (row for name in names for row in rows if name in row.ids and not row.versions)
+    return next(general, None)
 
 
 def build_reboot(situation: Situation) -> Reboot:
@@ -125,15 +134,19 @@ def build_reboot(situation: Situation) -> Reboot:
 
 def is_from_elsewhere(situation: Situation) -> bool:
     """Return whether no package of the system brings the driver: on WSL, in a container."""
-    return _find_origin(situation) in _OF_FAMILY
+    return bool(_find_origin(situation))
 
 
 def _find_origin(situation: Situation) -> str:
-    """Name what brings the driver: the family of the system, or the service of a notebook."""
+    """Say what brings the driver to a managed service, to WSL, to an image; "" for a package."""
     variables = situation.facts.host.environment.value or {}
-    if any(name in variables for name in _OF_NOTEBOOKS):
-        return "notebook"
-    return situation.family
+    for service in load_data("nvidia/driver_install", DriverPackages).services:
+        if any(name in variables for name in service.variables):
+            return service.origin
+    if situation.family in _OF_FAMILY:
+        return _OF_FAMILY[situation.family]
+    system = find_system(situation)
+    return system.origin if system else ""
 
 
 def bring_driver(
@@ -146,10 +159,11 @@ def bring_driver(
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
     if not exact:
         floor = max(floor, situation.floor, key=numbers)
-    family = _find_origin(situation)
-    if family in _OF_FAMILY:
+    origin = _find_origin(situation)
+    if origin:
         driver = _name_driver(situation, None, floor, exact=exact)
-        return Remedy(_OF_FAMILY[family].format(driver=driver), machine_steps(family, sudo=False))
+        steps = machine_steps(WSL, sudo=False) if origin == _OF_FAMILY[WSL] else ()
+        return Remedy(origin.format(driver=driver), steps)
     if situation.from_log and not situation.is_distribution_known:
         return _install_anywhere(situation, floor, exact=exact, kind=kind)
     system = find_system(situation)
@@ -170,6 +184,17 @@ def bring_driver(
         (*steps, build_reboot(situation)),
         alternatives,
     )
+
+
+def foresee_release(situation: Situation, floor: str, *, exact: bool = False) -> str:
+    """Return the release or branch that the steps bring; "" where that is not known."""
+    floor = floor if exact else max(floor, situation.floor, key=numbers)
+    offers = _serving(situation, find_system(situation), floor, exact=exact, kind="")
+    if not offers or is_from_elsewhere(situation):
+        return ""
+    if offers[0].branch == "*" or exact:
+        return floor
+    return offers[0].release or offers[0].branch or newest_branch(situation.context)
 
 
 def _describe_module(kind: str) -> str:
@@ -278,23 +303,18 @@ def _install_anywhere(situation: Situation, floor: str, *, exact: bool, kind: st
 def _list_steps(situation: Situation, system: System, offer: Offer, floor: str) -> Actions:
     """List the steps of the system's package manager, without the restart."""
     sudo, host = situation.sudo, situation.facts.host
-    repository = machine_steps(
-        f"repository-{system.manager}",
-        sudo,
-        repository=offer.repository,
-        machine="x86_64" if host.architecture.value in (None, "x86_64") else "sbsa",
-    )
+    repository = tuple(_add_repository(situation, system, offer.repository))
     steps = list[Action]()
     if system.manager == APT:
         steps += machine_steps("components", sudo, components=system.components)
-        steps += repository if offer.repository else ()
+        steps += repository
         steps.append(RefreshPackageLists(sudo, "read the package lists"))
     for name in system.prepare:
         if situation.distribution_id != "rhel":  # its subscription decides: see `_describe_needs`
             steps += machine_steps(name, sudo, version=situation.distribution_version)
     if not offer.program:  # which takes modules that are built already
         steps += install_headers(situation, system)
-    if offer.repository and system.manager != APT:
+    if system.manager != APT:
         steps += repository
     steps += _install_offer(situation, system, offer, floor)
     for name in system.finish:
@@ -330,6 +350,26 @@ def _install(
     situation: Situation, system: System, names: tuple[str, ...], purpose: str
 ) -> InstallSystemPackages:
     return InstallSystemPackages(system.manager, names, situation.sudo, purpose=purpose)
+
+
+def _add_repository(situation: Situation, system: System, name: str) -> Iterator[Action]:
+    """Add NVIDIA's repository of that name, which its key alone vouches for; "" for none."""
+    if not name:
+        return
+    machine = situation.facts.host.architecture.value in (None, "x86_64")
+    architecture = "x86_64" if machine else "sbsa"
+    key = find_key(name)
+    if key is None:
+        values = {"repository": name, "machine": architecture}
+        yield from machine_steps("repository-unpinned", situation.sudo, **values)
+        return
+    files = f"cuda-{name}"  # as NVIDIA's own packages call them
+    if system.manager == APT:
+        files = f"cuda-{name}-{architecture}"
+    yield from machine_steps(f"repository-tools-{system.manager}", situation.sudo)
+    address = f"{_NVIDIA}/{name}/{architecture}"
+    yield from add_repository(key, system.manager, files, address, sudo=situation.sudo)
+    yield from machine_steps(f"repository-lists-{system.manager}", situation.sudo)
 
 
 def install_headers(situation: Situation, system: System | None) -> Actions:

@@ -34,6 +34,7 @@ from tests.install.conftest import memory_folder, work_with_own_wheels
 from tests.install.instants import kill_at
 from tests.install.test_command import make_wheels
 from tests.install.test_driver import WORKS, Stage, stage, type_command
+from tests.plan.test_driver import BUILT, SIGNED
 from tests.rules.factory_machine import known
 
 __all__ = ["stage"]  # a fixture
@@ -75,6 +76,10 @@ class Machine:
         def doctor(**named: Any) -> Any:
             return _DOCTOR(**{**named, "expect": "cpu"})
 
+        def run_alone(wanted: Any, *_: Any) -> Session:
+            assert wanted.expect == "cpu"
+            return computed(self.outcome)
+
         def work(found: Any, wanted: Any, *rest: Any, **named: Any) -> Any:
             session = computed(self.outcome)
             monkeypatch.setattr("envcheck.cli.smoke.run_session", lambda *_, **__: session)
@@ -84,6 +89,7 @@ class Machine:
         monkeypatch.setattr(api, "doctor", doctor)
         monkeypatch.setattr(onboard_module, "change_environment", install)
         monkeypatch.setattr(onboard_module, "compute", work)
+        monkeypatch.setattr(onboard_module, "run_here", run_alone)
         monkeypatch.setattr(onboard_module, "is_root", lambda: True)
 
     def onboard(self, *words: str) -> int:
@@ -222,15 +228,48 @@ def test_a_failed_proof_saves_nothing(
     assert Path("golden.json").exists()
 
 
-def test_without_root_the_command_is_named(
+def test_without_root_the_environment_is_made_for_the_driver_that_is_named(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(onboard_module, "is_root", lambda: False)
     assert machine.onboard("--for", "jax", "--yes", "--reboot") == 1
     printed = capsys.readouterr().out
+    assert printed.startswith("INCOMPATIBLE  On the processor alone, until the driver works")
     assert "$ sudo " in printed
     assert "envcheck install driver --system --for jax --reboot" in printed
     assert machine.stage.typed() == []
+    assert list(place_of(".venv").folder.glob("lib/*/site-packages/jax-*"))
+    assert not Path("golden.json").exists(), "the machine is not proven"
+    # root installs the driver; the same command goes on
+    machine.restart()
+    machine.stage.state = WORKS
+    assert machine.onboard("--for", "jax", "--yes", "--reboot") == 0
+    assert "is already installed, and works" in capsys.readouterr().out
+    assert Path("golden.json").exists()
+
+
+def test_without_root_a_proof_that_fails_on_the_processor_is_an_error(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onboard_module, "is_root", lambda: False)
+    machine.outcome = RAISED
+    assert machine.onboard("--for", "jax", "--yes") == 4
+
+
+def test_without_root_and_a_package_for_the_card_the_environment_waits(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(onboard_module, "is_root", lambda: False)
+    machine.stage.state = {**BUILT, **SIGNED}  # a driver of an unknown release, not loaded
+    assert machine.onboard("--for", "jax", "--yes") == 1
+    assert "Load the driver's kernel module" in capsys.readouterr().out
+    assert not Path(".venv").exists()
+
+
+def test_without_root_containers_stop_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(onboard_module, "is_root", lambda: False)
     # a driver that works and containers that are not set up stop nothing
     machine.stage.state = WORKS
     assert machine.onboard("--for", "jax", "--yes", "--containers", "docker") == 0

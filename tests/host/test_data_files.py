@@ -32,6 +32,7 @@ from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_field
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.jetson import JetsonTable
 from envcheck.probes.linking import Linking
+from envcheck.remedies.repositories import RepositoryKeys
 from envcheck.remedies.rows import MachineSteps
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
@@ -70,6 +71,7 @@ TABLES: list[tuple[str, type]] = [
     ("frameworks/torch_abi", OldAbi),
     ("frameworks/torch_symbols", DatedSymbols),
     ("nvidia/gpu_health", HealthSigns),
+    ("nvidia/repository_keys", RepositoryKeys),
     ("nvidia/xid", XidTable),
 ]
 LOADERS: list[Callable[[], object]] = [

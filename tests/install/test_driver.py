@@ -18,17 +18,21 @@ from envcheck.actions.program import program_words
 from envcheck.cli.group import run
 from envcheck.install import driver as driver_module
 from envcheck.install import transaction
-from envcheck.install.driver import driver_place, list_removed
+from envcheck.install.driver import driver_place
 from envcheck.install.journal import WAITING, Journal
+from envcheck.install.removals import parse_removed
 from envcheck.model import Fact, GpuProcess, Snapshot, UserError, replace
 from tests.install.instants import kill_at
 from tests.plan.test_driver import (
+    ARCH,
     BUILT,
     DEB12,
     EL9,
+    EL10,
     NOUVEAU,
     SECURE,
     SIGNED,
+    SLES15,
     T4,
     UB22,
     UNSIGNED,
@@ -52,14 +56,14 @@ PROGRAMS = (
         "grubby",
     ),
     *("modinfo", "modprobe", "mokutil", "nvidia-ctk", "nvidia-smi", "reboot", "rm", "rpm", "sh"),
-    *("systemctl", "test", "ubuntu-drivers", "update-initramfs"),
+    *("systemctl", "test", "ubuntu-drivers", "update-initramfs", "zypper"),
 )
 # prints what a file holds for this program, and fails where one says so
 STANDIN = """#!/bin/sh
 name=${0##*/}
 echo "$name $*" >> STAGE/log
-case "$name $*" in apt-get*" -s "*|"apt-get -s"*) name=simulation ;; esac
-if [ -e STAGE/$name.out ]; then while read -r line; do echo "$line"; done < STAGE/$name.out; fi
+case "$name $*" in "apt-get -s"*|"dnf install --assumeno"*|"zypper -n -x install"*) name=simulation ;; esac
+if [ -e STAGE/$name.out ]; then while IFS= read -r line; do echo "$line"; done < STAGE/$name.out; fi
 if [ -s STAGE/kills ]; then
   read -r last < STAGE/kills
   case "$name $*" in "$last"*) : > STAGE/kills; kill -9 "$PPID" ;; esac
@@ -79,7 +83,7 @@ class Stage:
         self.processes: tuple[GpuProcess, ...] = ()
         self.packages: Fact[Any] = NONE
         self.restart()
-        self.say("apt-cache", "found")
+        self.say("apt-cache", "nvidia-tesla-470-driver | 470.256.02-1 | a repository")
 
     def say(self, name: str, text: str) -> None:
         (self.folder / f"{name}.out").write_text(f"{text}\n", encoding="utf-8")
@@ -235,11 +239,113 @@ def test_what_no_repository_has_is_not_removed(
     assert "nothing would lead back" in capsys.readouterr().err
 
 
-def test_the_words_of_apt() -> None:
-    printed = (
-        "Inst a [1] (2)\nRemv nvidia-driver-535 [535.261.03-0ubuntu1]\nPurg b [1]\nConf a (2)\n"
-    )
-    assert list_removed(printed) == ("nvidia-driver-535", "b")
+# What the real programs printed of small packages made for it, dnf 4.14.0 and zypper 1.14.42.
+REPLACES = """\
+Dependencies resolved.
+================================================================================
+ Package                  Architecture  Version            Repository      Size
+================================================================================
+Installing:
+ nvidia-open              noarch        580.95.05-1        toy            5.6 k
+     replacing  nvidia-470-local.noarch 470.256.02-1
+ xorg-x11-drv-nvidia-with-a-name-longer-than-its-column
+                          noarch        1-1                toy            5.4 k
+Removing dependent packages:
+ toy-needs-470            noarch        1-1                @System          0
+
+Transaction Summary
+================================================================================
+Install  2 Packages
+Remove   1 Package
+"""
+INSTALLS = REPLACES.partition("     replacing")[0] + "\nTransaction Summary\n"
+SUMMARY = """\
+<install-summary download-size="11314" space-usage-diff="0" packages-to-change="3">
+<to-install>
+<solvable type="package" name="nvidia-open" edition="580.95.05-1" arch="noarch" summary="toy">
+<description>toy</description></solvable>
+</to-install>
+<to-remove>
+<solvable type="package" name="nvidia-470-driver" edition="470.256.02-1" arch="noarch" summary="toy">
+<description>toy</description></solvable>
+<solvable type="package" name="nvidia-470-local" edition="470.256.02-1" arch="noarch" summary="toy">
+<description>toy</description></solvable>
+</to-remove>
+</install-summary>
+"""
+BOTH_470 = ("nvidia-470-driver", "nvidia-470-local")
+
+
+@pytest.mark.parametrize(
+    ("manager", "printed", "removed"),
+    [
+        (
+            "apt-get",
+            "Inst a [1] (2)\nRemv nvidia-driver-535 [535.261.03-0ubuntu1]\nPurg b [1]\nConf a (2)\n",
+            ("nvidia-driver-535", "b"),
+        ),
+        ("dnf", REPLACES, ("nvidia-470-local", "toy-needs-470")),
+        ("dnf", INSTALLS, ()),
+        ("zypper", SUMMARY, BOTH_470),
+        ("zypper", SUMMARY.replace("to-remove", "to-upgrade"), ()),
+    ],
+)
+def test_the_words_of_package_managers(
+    manager: str, printed: str, removed: tuple[str, ...]
+) -> None:
+    assert parse_removed(manager, printed) == removed
+
+
+# system, its package manager, what it prints of a removal, of none, and of what repositories have
+RPM_SYSTEMS = (
+    (EL9, "dnf", REPLACES, INSTALLS, "nvidia-470-local.noarch 1\ntoy-needs-470.noarch 1"),
+    (SLES15, "zypper", SUMMARY, "<install-summary>",
+     '<solvable status="not-installed" kind="package" repository="toy"/>'),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", RPM_SYSTEMS, ids=["dnf", "zypper"])
+def test_removals_of_rpm_systems_are_shown_and_have_their_option(
+    stage: Stage, capsys: pytest.CaptureFixture[str], machine: tuple[Any, ...]
+) -> None:
+    stage.system, name, removing, nothing, available = machine
+    stage.say("simulation", removing)
+    stage.say(name, available)
+    words = ("--yes", "--blacklist-nouveau")
+    assert stage.install(*words) == 4
+    assert "would remove nvidia-470" in capsys.readouterr().err
+    assert not any(line.startswith(f"{name} ") and " -y " in line for line in stage.typed())
+    (stage.folder / f"{name}.out").unlink()
+    assert stage.install(*words, "--remove-other-driver") == 4
+    assert "nothing would lead back" in capsys.readouterr().err
+    stage.say("simulation", "Error: something else")
+    assert stage.install(*words) == 4
+    assert "nothing says what it would remove" in capsys.readouterr().err
+    stage.say("simulation", nothing)
+    assert stage.install(*words) == 3
+    assert any(line.startswith(f"{name} ") and " -y " in line for line in stage.typed())
+
+
+def test_a_driver_that_rpm_does_not_know_keeps_it_out(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage.folder / "bin" / "dpkg-query").unlink()
+    stage.system, stage.state = EL9, WORKS
+    words = ("--yes", "--driver", "570", "--blacklist-nouveau")
+    assert stage.install(*words) == 2
+    assert "nothing would lead back" in capsys.readouterr().err
+    stage.say("simulation", INSTALLS)
+    stage.say("rpm", "nvidia-driver-535.261.03-1.el9.x86_64")
+    assert stage.install(*words) == 3
+
+
+def test_a_repository_whose_key_is_not_known_is_for_the_person(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.system = EL10
+    assert stage.install("--yes", "--blacklist-nouveau") == 2
+    assert "https alone vouches for its key" in capsys.readouterr().err
+    assert stage.typed() == []
 
 
 def test_a_process_that_computes_keeps_it_out(
@@ -346,8 +452,8 @@ def test_what_dpkg_left_half_done_comes_first(
 def test_where_removals_are_not_read_it_does_not_begin(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.system = EL9
-    assert stage.install("--yes", "--blacklist-nouveau") == 2
+    stage.system = ARCH
+    assert stage.install("--yes") == 2
     assert "take the steps of `envcheck plan driver` yourself" in capsys.readouterr().err
     assert stage.typed() == []
 

@@ -23,7 +23,7 @@ def steps(facts: Facts) -> list[tuple[str, bool]]:
 
 def test_a_known_distribution_gets_commands() -> None:
     wanted = [
-        *((f"container-repository-{number}", True) for number in (1, 2, 3)),
+        *((f"container-repository-{number}", True) for number in (1, 2, 3, 4)),
         *(("container-toolkit", True), ("container-runtime", True), ("container-restart", True)),
     ]
     assert steps(snapshot_of("no-driver").facts) == wanted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,13 +67,13 @@ PURE = dict.fromkeys(("module_file", "module_file_signed", "dkms"), NONE)
 
 
 def nvidia(name: str) -> tuple[str, ...]:
-    """Return how NVIDIA's repository is added to Debian."""
-    add = ("update", "install ca-certificates curl", f"fetch {name}", "dpkg -i cuda-keyring")
+    """Return how NVIDIA's repository is added to Debian: its key is fetched and looked at."""
+    add = ("update", "install ca-certificates curl gpg", f"fetch {name}", f"add {name}")
     return (NEW, *add, "update")
 
 
-def nvidia_el(name: str) -> str:
-    return f"repository {name}"
+def nvidia_el(name: str) -> tuple[str, str]:
+    return (f"fetch {name}", f"add {name}")
 
 
 def fresh(**more: Any) -> dict[str, Any]:
@@ -143,26 +144,26 @@ MACHINES: tuple[Machine, ...] = (
     ("u26-k80", UB26, (K80,), "", {}, ()),
     ("el8-a100", EL8, (A100,), "", {},
      ("install epel-release", "install kernel-devel-4.18.0-553.el8_10.x86_64 kernel-headers-4.18.0-553.el8_10.x86_64",
-      "repository rhel8", "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open", GRUBBY, "reboot")),
+      *nvidia_el("rhel8"), "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open", GRUBBY, "reboot")),
     ("el9-v100", EL9, (V100,), "", {},
-     (*CRB, HEAD_EL, nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:580-dkms", "install cuda-drivers",
+     (*CRB, HEAD_EL, *nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:580-dkms", "install cuda-drivers",
       GRUBBY, "reboot")),
     ("el9-5090-secure", EL9, (RTX5090,), "", SECURE,
-     (*CRB, HEAD_EL, nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open",
+     (*CRB, HEAD_EL, *nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open",
       GRUBBY, MOK, "reboot")),
     ("el10-pro6000", EL10, (RTX5090,), "", {},
-     (*CRB, HEAD_EL, nvidia_el("rhel10"), "install nvidia-open", GRUBBY, "reboot")),
+     (*CRB, HEAD_EL, "repository rhel10", "install nvidia-open", GRUBBY, "reboot")),
     ("el10-1080", EL10, (GTX1080,), "", {},
-     (*CRB, HEAD_EL, nvidia_el("rhel10"), "install cuda-drivers-580", GRUBBY, "reboot")),
+     (*CRB, HEAD_EL, "repository rhel10", "install cuda-drivers-580", GRUBBY, "reboot")),
     ("rhel9-k80", RHEL9, (K80,), "", {}, ()),
     ("rhel9-a100", RHEL9, (A100,), "", {},
-     (HEAD_EL, nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open",
+     (HEAD_EL, *nvidia_el("rhel9"), "dnf -y module enable nvidia-driver:open-dkms", "install nvidia-open",
       GRUBBY, "reboot")),
     ("fc43-4090", FC43, (RTX4090,), "", {},
      ("rpmfusion 43", "install kernel-devel-6.17.1-300.fc43.x86_64", "install akmod-nvidia xorg-x11-drv-nvidia-cuda",
       "akmods --force --kernels 6.17.1-300.fc43.x86_64", "modinfo -F version nvidia", "reboot")),
     ("sles15-h100", SLES15, (H100,), "", {},
-     (nvidia_el("sles15"), "install nv-prefer-signed-open-driver", "utilities G06", "reboot")),
+     (*nvidia_el("sles15"), "install nv-prefer-signed-open-driver", "utilities G06", "reboot")),
     ("amzn-t4", AMZN, (T4,), "", {},
      (f"install kernel-devel-{AMZN[3]} kernel-headers-{AMZN[3]} kernel-modules-extra-{AMZN[3]}", "install nvidia-release", "install nvidia-open", "reboot")),
     ("arch-4090", ARCH, (RTX4090,), "", {}, ("install nvidia-open nvidia-utils", "reboot")),
@@ -212,7 +213,7 @@ def compose(
 _SPELLING = (  # a pattern of a command, and how it is written here
     (r".*s/\^Components:\.\*/Components: ([^/]*)/.*", r"components \1"),
     (r"curl .*/repos/(\w+)/.*", r"fetch \1"),
-    (r"dpkg -i cuda-keyring.*", "dpkg -i cuda-keyring"),
+    (r"sh -c keys=.* cuda-\w+(?:-x86_64)?\.pub [0-9A-F]{40} .*/repos/(\w+)/.*", r"add \1"),
     (r".*rpmfusion-nonfree-release-(\d+)\..*", r"rpmfusion \1"),
     (r".*nvidia-compute-utils-(G0\d).*", r"utilities \1"),
     (r"(?:dnf|zypper) .*/repos/(\w+)/.*", r"repository \1"),
@@ -254,20 +255,30 @@ def test_a_machine_gets_its_commands(
     assert plan.driver or plan.rejected[0].why
 
 
-# What the facts on drivers hold from memory alone, without a document or a package that shows it.
+# The commands that the facts on drivers hold from memory, by what stands in no other.
 FROM_MEMORY = (
-    *("powertools", "akmod-nvidia-470xx", "nvidia-580xx-utils", "kmodgenca", "tdnf", "azl3"),
-    *("download.nvidia.com/opensuse", "--gpg-auto-import-keys", "--test-key", "suse16"),
+    *("nvidia-driver-470-server", "powertools", "akmod-nvidia-470xx", "nvidia-470xx-cuda"),
+    *("download.nvidia.com/opensuse", "--gpg-auto-import-keys", "base-devel", "aur.archlinux.org"),
+    *("nvidia-580xx-utils", "makepkg", "azl3", "tdnf", "/usr/lib/wsl/lib/nvidia-smi"),
+    *("nvidia-smi.exe", "--test-key", "kmodgenca", "/build", "modprobe -v", "suse16"),
 )
+# The others have a document by now: nvidia-driver-470 (packages.ubuntu.com: jammy, noble), the fabric
+# manager's unit (Amazon EC2 User Guide; NVIDIA's guide), kernel-devel (NVIDIA's guide), mokutil
+# --sb-state and uname (their manuals), wsl.exe --update (its --help).
 
 
 @pytest.mark.parametrize("word", FROM_MEMORY)
 def test_nothing_from_memory_is_a_command(word: str) -> None:
     plans = [
-        plan_driver(DriverRequest(row[3]), compose(row[1], row[2], row[4])) for row in MACHINES
+        plan_driver(DriverRequest(row[3], engine), compose(row[1], row[2], row[4]))
+        for row in MACHINES
+        for engine in ("", "docker")
     ]
     lines = [" ".join(step.action.command()) for plan in plans for step in plan.steps]
-    assert len(lines) > 100
+    assert len(lines) > 200
+    written = Path(__file__).parents[1] / "remedies" / "written.txt"
+    texts = written.read_text(encoding="utf-8").splitlines()
+    lines += [text for text in texts if text.lstrip().startswith("$ ")]
     assert [line for line in lines if word in line] == []
     systems = json.loads(read_data("nvidia/driver_install.json"))["systems"]
     assert word not in json.dumps([{**row, "note": "", "citations": []} for row in systems])
@@ -290,7 +301,7 @@ def test_every_step_that_a_system_names_is_there() -> None:
     named = [name for row in systems for name in (*row.get("prepare", ()), *row.get("finish", ()))]
     offers = [offer for row in systems for offer in row["offers"]]
     named += [offer["program"] for offer in offers if "program" in offer]
-    named += [f"repository-{row['manager']}" for row in systems if "repository" in str(row)]
+    named.append("repository-unpinned")
     assert len(set(named)) > 7
     assert set(named) <= set(steps)
 

@@ -10,7 +10,7 @@ from envcheck.actions import InstallSystemPackages, Reboot
 from envcheck.model import Fix, Gpu, Remedy
 from envcheck.model.fixes import BuildDriver, InstallKernelModule, StartFabricManager
 from envcheck.remedies import write_fix
-from envcheck.remedies.driver_install import bring_driver
+from envcheck.remedies.driver_install import bring_driver, is_from_elsewhere
 from envcheck.remedies.situation import Situation
 from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
 from tests.typed import argv, argvs
@@ -159,19 +159,41 @@ def test_names_that_nobody_verified_are_no_command() -> None:
     assert "not verified" in found.summary
 
 
-@pytest.mark.parametrize("variable", ["COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"])
-def test_the_service_of_a_notebook_brings_the_driver(variable: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("COLAB_RELEASE_TAG", "select a GPU (Colab: Runtime > Change runtime type"),
+        ("KAGGLE_KERNEL_RUN_TYPE", "Kaggle: Settings > Accelerator"),
+        ("SPACE_ID", "choose GPU hardware in the Space's settings"),
+    ],
+)
+def test_a_managed_service_brings_the_driver(variable: str, words: str) -> None:
     found = bring_driver(machine("ubuntu", "22.04", "7.5", environment=known({variable: "1"})))
     assert found.actions == ()
-    assert "select a GPU (Colab: Runtime > Change runtime type" in found.summary
+    assert words in found.summary
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "words"),
+    [
+        ("bottlerocket", "1.68.0", "start the node from one that holds NVIDIA driver"),
+        ("cos", "121", "Google's installer brings NVIDIA driver"),
+    ],
+)
+def test_a_managed_image_brings_the_driver(name: str, version: str, words: str) -> None:
+    situation = machine(name, version, "9.0")
+    found = bring_driver(situation, "570")
+    assert found.actions == ()
+    assert words in found.summary
+    assert is_from_elsewhere(situation)
 
 
 def test_a_fresh_debian_gets_components_key_and_headers_first() -> None:
     debian = machine("debian", "12", "12.0", kernel_release=known("6.1.0-56-cloud-amd64"))
     lines = [" ".join(words) for words in argvs(bring_driver(debian, "570").actions)]
     assert "contrib non-free non-free-firmware" in lines[0]
-    assert lines[3].endswith("/debian12/x86_64/cuda-keyring_1.1-1_all.deb")
-    assert lines[4] == "sudo dpkg -i cuda-keyring_1.1-1_all.deb"
+    assert lines[3].endswith("/debian12/x86_64/3bf863cc.pub")
+    assert "EB693B3035CD5710E231E123A4B469963BF863CC" in lines[4]
     assert lines[6].endswith("linux-headers-6.1.0-56-cloud-amd64 linux-headers-cloud-amd64")
 
 

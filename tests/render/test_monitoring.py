@@ -154,12 +154,11 @@ class Node:
     def run(self, recipe: str, *arguments: str, call: str = "") -> int:
         """Run a recipe as its program does, and return its exit code."""
         path = self.folder / recipe
-        path.write_text(RECIPES[recipe] + call, encoding="utf-8")
-        environment = {
-            "PATH": f"{self.folder}:{os.environ['PATH']}",
-            "SLURMD_NODENAME": "gpu001",
-            "SLURM_JOB_ID": "7",
-        }
+        text = RECIPES[recipe].replace("/opt/envcheck/bin", str(self.folder))
+        path.write_text(text + call, encoding="utf-8")
+        environment = {"SLURMD_NODENAME": "gpu001", "SLURM_JOB_ID": "7"}
+        if "PATH=" not in text:  # slurmd sets none, as bench/slurm_health.py showed
+            environment["PATH"] = f"{self.folder}:{os.environ['PATH']}"
         shell = "bash" if call else "sh"
         return subprocess.run(
             [shell, str(path), *arguments], env=environment, check=False, timeout=60
