@@ -239,16 +239,13 @@ def _cut(text: str, operator: str, word: str) -> str:
     pattern, _, replacement = word.partition("/") if operator[0] == "/" else (word, "", "")
     if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
         return text
+    is_double, glob = len(operator) > 1, _translate(pattern)
     if operator[0] == "/":
-        return re.sub(
-            _translate(pattern), lambda _: replacement, text, count=0 if operator == "//" else 1
-        )
-    lengths = range(len(text) + 1) if len(operator) == 1 else range(len(text), -1, -1)
-    for length in lengths:
-        part = text[:length] if operator[0] == "#" else text[len(text) - length :]
-        if re.fullmatch(_translate(pattern), part):
-            return text[length:] if operator[0] == "#" else text[: len(text) - length]
-    return text
+        return re.sub(glob, lambda _: replacement, text, count=0 if is_double else 1)
+    if operator[0] == "#":
+        lazy = glob if is_double else glob.replace(".*", ".*?")
+        return re.sub(rf"\A{lazy}", "", text, count=1)
+    return re.sub(rf"\A(.*{'?' if is_double else ''}){glob}\Z", r"\1", text)
 
 
 def _translate(pattern: str) -> str:
