@@ -21,6 +21,10 @@ from tests.patience import wait_out_programs
 pytest_plugins = ("tests.listed_skips",)
 gc.set_threshold(100_000)  # as the command line does; a fifth of the time would go into collections
 wait_out_programs()
+# Where a shell forbids bytecode, each of some thousand Pythons would compile the program anew, which
+# takes twice as long as all else that most of them do.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["ENVCHECK_VERIFY"] = "0"  # no index is asked but by the tests of that, which say so
 os.environ["ENVCHECK_IMPORT"] = "0"  # nor is anything imported
 # As for most users, `envcheck` is what a shell starts. Only that: another Python there would be judged.
