@@ -39,7 +39,7 @@ ONE_GPU = ("3.5", "3.7", "5.2", "6.1", "7.0", "7.5", "8.6", "8.7", "8.9", "9.0",
 CAPABILITIES = ("", "", *ONE_GPU)
 PYTHONS = ("", "3.7", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t")
 PLATFORMS = (LINUX, LINUX, LINUX, *ALL_PLATFORMS)
-MACHINES = 25
+MACHINES = 12
 
 
 def sample(count: int, seed: int) -> list[Question]:
