@@ -54,7 +54,6 @@ from envcheck.rules.described_machine import (
     Description,
     check_description,
     planned_facts,
-    with_python,
 )
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.targets import REMOVED, judged_frameworks, wanted_releases
@@ -175,8 +174,9 @@ def name_working_releases(context: Context, texts: tuple[str, ...]) -> str:
     The newest releases that the rules accept; "" for none.
     """
     facts, usual = context.facts, system_packages().python.usual
-    if not (facts.python.version.value):
-        facts = with_python(facts, usual)
+    if not facts.python.version.value:
+        usual_python = Description(python=usual)
+        facts = planned_facts(facts, usual_python, context.matrix, expects_gpu=False)
     gpus = facts.gpus if isinstance(facts.gpus, Known) else NOT_STATED
     judge = Judge(Context(replace(facts, gpus=gpus), context.matrix, Target(context.goal)))
     requests = read_requests(texts, context.matrix)

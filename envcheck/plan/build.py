@@ -77,9 +77,6 @@ from envcheck.rules.described_machine import (
     capabilities,
     in_wsl,
     planned_facts,
-    with_driver,
-    with_libc,
-    with_python,
 )
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, full_driver, newest_branch
@@ -152,19 +149,17 @@ class AlternativeSearch:
 
     def pythons(
         self,
-        facts: Facts | None = None,
         goal: str = "",
         requests: Requests = (),
         **described: Any,
     ) -> Iterator[Change]:
         """Try every Python with a wheel, and keep the one with the newest release."""
-        machine = facts or self.context.facts
+        machine = self._describe(self.context.facts, **described)
         minor = self.best_python(machine, goal, requests or self.requests)[0]
         if minor:
             yield from self._try(
                 _python_named(self.context, minor),
                 PYTHON,
-                facts=with_python(machine, minor),
                 goal=goal,
                 requests=requests,
                 python=minor,
@@ -178,7 +173,7 @@ class AlternativeSearch:
         """
         minors = self._minors(facts, goal or self.context.goal)
         attempts = [
-            (minor, self._find_choices(with_python(facts, minor), goal, requests))
+            (minor, self._find_choices(self._describe(facts, python=minor), goal, requests))
             for minor in minors
         ]
         return max((item for item in attempts if item[1]), key=self._preference, default=("", []))
@@ -247,8 +242,7 @@ class AlternativeSearch:
         """
         release, what = self._newest_driver()
         if release:
-            facts = with_driver(self.context.facts, release)
-            yield from self._try(what, DRIVER, facts=facts, driver=release)
+            yield from self._try(what, DRIVER, driver=release)
 
     def libcs(self) -> Iterator[Change]:
         """Try the C libraries that admitted releases need, from the oldest on.
@@ -264,7 +258,6 @@ class AlternativeSearch:
             for change in self._try(
                 f"a system with glibc {version} or newer",
                 LIBC,
-                facts=with_libc(self.context.facts, version),
                 glibc=version,
             )
         )
@@ -289,7 +282,7 @@ class AlternativeSearch:
     def _with_newer_driver(self) -> Iterator[Change]:
         release, summary = self._newest_driver()
         if release:
-            for change in self.pythons(with_driver(self.context.facts, release), driver=release):
+            for change in self.pythons(driver=release):
                 yield replace(change, what=f"{change.what} and {summary}", effort=PYTHON + DRIVER)
 
     def _try(
@@ -304,7 +297,8 @@ class AlternativeSearch:
     ) -> Iterator[Change]:
         """Yield a change if every request can be met after it."""
         asked = requests or self.requests
-        choices = self._find_choices(facts or self.context.facts, goal, asked)
+        facts = facts or self._describe(self.context.facts, **described)
+        choices = self._find_choices(facts, goal, asked)
         if not choices:
             return
         description = replace(self.options.description, **described)
@@ -314,6 +308,11 @@ class AlternativeSearch:
         argv = replan(texts, description, goal or self.options.expect)
         solution = ", ".join(choice.best.candidate.label for choice in choices if choice.best)
         yield Change(what, effort, solution, (*argv, *self.options.repeat_options))
+
+    def _describe(self, facts: Facts, **described: Any) -> Facts:
+        """Return the facts of a machine with what a change describes, as its command states it."""
+        description = Description(**described)
+        return planned_facts(facts, description, self.context.matrix, expects_gpu=False)
 
     def _find_choices(self, facts: Facts, goal: str, requests: Requests) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))

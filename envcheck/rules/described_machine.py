@@ -328,30 +328,3 @@ def capabilities(facts: Facts) -> tuple[str, ...]:
     gpus = facts.gpus.value or ()
     values = (gpu.compute_capability for gpu in gpus)
     return tuple(dict.fromkeys(item.value for item in values if item.value is not None))
-
-
-def with_python(facts: Facts, minor: str) -> Facts:
-    """Put another Python into the facts: 3.11."""
-    python = replace(
-        facts.python,
-        version=Known(minor, WHATIF),
-        abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF),
-    )
-    native = replace(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
-    return replace(facts, python=replace(native, architecture=facts.host.architecture))
-
-
-def with_driver(facts: Facts, release: str) -> Facts:
-    """Put another driver into the facts: 535.104.05, or a branch such as 580."""
-    driver = replace(
-        facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",))
-    )
-    return replace(facts, driver=driver)
-
-
-def with_libc(facts: Facts, version: str) -> Facts:
-    """Put another glibc into the facts: 2.27."""
-    host = replace(
-        facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF)
-    )
-    return replace(facts, host=host)
