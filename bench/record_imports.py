@@ -31,7 +31,7 @@ from typing import Any
 from envcheck.frameworks import framework_names, identity, imported_modules
 from envcheck.matrix.companions import companion_row
 from envcheck.model import numbers
-from envcheck.rules.installed_files import expand_places, normalize_path
+from envcheck.rules.python import expand_places, normalize_path
 
 DATA = Path(__file__).parents[1] / "data"
 SMALL = 1000  # bytes

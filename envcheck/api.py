@@ -75,12 +75,12 @@ if TYPE_CHECKING:
     from envcheck.render.document import Document
     from envcheck.rules.matrix_question import (
         Answer,
+        NewestRelease,
         ReleasesFound,
         RowsFound,
         TableRow,
         TablesFound,
     )
-    from envcheck.rules.release_search import NewestRelease
     from envcheck.smoke.session import Session
 
 Path: TypeAlias = "str | os.PathLike[str]"

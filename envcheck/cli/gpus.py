@@ -41,7 +41,7 @@ def _list_visible(views: tuple[GpuView, ...], visible: str | None) -> tuple[GpuV
     """List the GPUs that CUDA_VISIBLE_DEVICES shows; none where that is unknown."""
     if visible is None:
         return views
-    from envcheck.rules.gpus import select_devices  # few ask for free GPUs: 20 ms
+    from envcheck.rules.gpu_releases import select_devices  # few ask for free GPUs: 20 ms
 
     uuids = tuple(view.activity.gpu.uuid.value or "" for view in views)
     instances = tuple(

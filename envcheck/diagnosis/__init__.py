@@ -27,7 +27,7 @@ def diagnose(
     `inspected` are the options that say what was looked at. `exists` tells which folders are there,
     on the machine that is judged. Raises RequestError for a requirement that cannot be judged.
     """
-    from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
+    from envcheck.rules.engine import judge_release  # explaining a log needs no rules
 
     report = judge_release(context, only).report
     if report.asked and report.verdict == INCOMPATIBLE:

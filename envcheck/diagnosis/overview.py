@@ -24,7 +24,7 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
 )
-from envcheck.rules.gpus import other_gpu_name, vendor_of_build
+from envcheck.rules.gpu_releases import other_gpu_name, vendor_of_build
 
 # Why this Python is the one that is judged, see PythonFacts.chosen_by.
 _REASONS = {

@@ -30,7 +30,7 @@ from envcheck.model import (
 )
 from envcheck.model.text import shorten
 from envcheck.model.versions import name_of
-from envcheck.rules.gpus import other_gpu_name
+from envcheck.rules.gpu_releases import other_gpu_name
 
 NONE = "none"
 _MAX_ITEMS = 12  # items of a set that are listed

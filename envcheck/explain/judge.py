@@ -83,8 +83,7 @@ from envcheck.model.quoting import quote
 from envcheck.model.versions import name_of
 from envcheck.remedies import fit_to_place, fit_to_system, remedy_of_message, write_fix
 from envcheck.remedies.situation import Situation
-from envcheck.rules.catalogue import catalogue, rank_findings
-from envcheck.rules.headline import shorten_message
+from envcheck.rules.catalogue import catalogue, rank_findings, shorten_message
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Target

@@ -327,7 +327,7 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
 
 
 def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
-    from envcheck.rules.cudnn import OTHER_MAJOR, version_fault  # most logs name no cuDNN
+    from envcheck.rules.toolkit import OTHER_MAJOR, version_fault  # most logs name no cuDNN
 
     loaded, required = (
         parse_cudnn_version(event.values[name]) for name in ("cudnn_loaded", "cudnn_built")

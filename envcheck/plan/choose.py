@@ -51,10 +51,10 @@ from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
+from envcheck.rules.engine import ReleaseJudge
 from envcheck.rules.gpu_architecture import is_unread
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
-from envcheck.rules.judgement import ReleaseJudge
-from envcheck.rules.release_search import is_refused_for_gpu
+from envcheck.rules.matrix_question import is_refused_for_gpu
 
 # what loader paths set by the environment's activation resolve
 _CUDA_NOT_FOUND = "cuda-wheel-not-found"

@@ -33,8 +33,8 @@ from envcheck.remedies.driver_install import (
 )
 from envcheck.remedies.situation import UBUNTU, Situation
 from envcheck.rules import Context
-from envcheck.rules.gpus import cuda_starts
-from envcheck.rules.judgement import judge_release
+from envcheck.rules.engine import judge_release
+from envcheck.rules.gpu_releases import cuda_starts
 
 _TOOL = "the tool of the next step"  # what is installed without a purpose
 _OF_THE_DRIVER = frozenset(

@@ -10,7 +10,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import Absent, Facts, Plan, Rejected
 from envcheck.plan.requests import PlanOptions, Request, join_words
 from envcheck.rules.context import Context
-from envcheck.rules.gpus import other_gpu_name, other_vendors
+from envcheck.rules.gpu_releases import other_gpu_name, other_vendors
 
 
 def vendor_plan(

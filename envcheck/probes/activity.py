@@ -17,9 +17,9 @@ from envcheck.model import (
     from_file,
 )
 from envcheck.model.text import parse_fields
-from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.nvml import (
+    find_driver_libraries,
     make_error_fact,
     make_field_fact,
     parse_gpu,

@@ -158,7 +158,7 @@ def _find_version_problem(host: Host, version: str) -> Iterator[OtherEnvironment
     for folder, names in _list_projects(host):
         if ".python-version" not in names:
             continue
-        from envcheck.probes.version_managers import find_managed, parse_wanted
+        from envcheck.probes.project_environments import find_managed, parse_wanted
 
         text = host.read_text(f"{folder}/.python-version").value or ""
         wanted = parse_wanted(text, ".python-version")
@@ -567,7 +567,7 @@ def _start_of(host: Host, python: str) -> Optional[Known[str]]:
     """Return the Python that a program on PATH starts; None for a shim that leads to none."""
     if posixpath.basename(posixpath.dirname(python)) != "shims":
         return from_file(python, python)
-    from envcheck.probes.version_managers import resolve_shim  # few have one first on PATH
+    from envcheck.probes.project_environments import resolve_shim  # few have one first on PATH
 
     real, _ = resolve_shim(host, python)
     return from_file(real, python) if real else None

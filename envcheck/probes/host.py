@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.known_variables import keep_known_variables
-from envcheck.host.paths import or_unmounted
+from envcheck.host.loader import parse_libstdcxx_name
+from envcheck.host.paths import get_multiarch_triple, list_names, or_unmounted
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, from_file
-from envcheck.probes.container import detect_container
-from envcheck.probes.cpu import read_cpu
+from envcheck.model.text import find_group, parse_fields
 from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
-from envcheck.probes.system_libraries import find_msvc_runtime, read_glibcxx_version, read_libc
 
 
 def collect_host(host: Host) -> HostFacts:
@@ -204,3 +203,247 @@ def parse_shm_size(mounts: str) -> Fact[int]:
         )
     value = int(size.group(1)) * _UNITS[size.group(2)]
     return from_file(value, "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}")
+
+
+# marks of each container in the layers of the root mount
+_LAYERS = (
+    ("/containers/storage/", "podman"),
+    ("/docker/", "docker"),
+    ("/containerd/", "containerd"),
+)
+_VARIABLES = (
+    ("KUBERNETES_SERVICE_HOST", "kubernetes"),
+    ("APPTAINER_CONTAINER", "apptainer"),
+    ("SINGULARITY_CONTAINER", "apptainer"),
+)
+_FILES = (
+    ("/run/.containerenv", "podman"),
+    ("/.dockerenv", "docker"),
+    ("/.singularity.d", "apptainer"),
+)
+# values of the variable `container`
+_NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}
+
+
+def detect_container(host: Host) -> Fact[str]:
+    """Return docker, podman, kubernetes, lxc, apptainer ....
+
+    Absent only where every place is readable.
+    """
+    if host.system != "linux":
+        return Absent(("containers are told apart on Linux only",))
+    tried: List[str] = []
+    unread: Optional[Unknown] = None
+    for place, fact in _read_container_marks(host):
+        if isinstance(fact, Known):
+            return fact
+        if isinstance(fact, Unknown):
+            unread = unread or fact
+        tried.append(place)
+    return unread or or_unmounted(host, Absent(tuple(tried)), "/proc")
+
+
+def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
+    """Yield (place, kind), the most specific first: docker may run the containers of a pod."""
+    environment = host.environment()
+    for variable, kind in _VARIABLES:
+        yield (
+            variable,
+            Known(kind, Source("env", variable)) if environment.get(variable) else Absent(),
+        )
+    for path, kind in _FILES:
+        status = host.status(path)
+        yield path, from_file(kind, path) if isinstance(status, Known) else status
+    name = environment.get("container", "")
+    yield (
+        "container",
+        Known(_NAMES.get(name, name), Source("env", "container")) if name else Absent(),
+    )
+    for path, parse in (
+        ("/run/systemd/container", lambda text: _NAMES.get(text.strip(), text.strip())),
+        ("/proc/self/mountinfo", parse_root_mount),
+    ):
+        yield path, _parse_mark(host, path, parse)
+
+
+def _parse_mark(host: Host, path: str, parse: Callable[[str], Optional[str]]) -> Fact[str]:
+    text = host.read_text(path)
+    if not isinstance(text, Known):
+        return text
+    kind = parse(text.value)
+    return from_file(kind, path, kind) if kind else Absent((path,))
+
+
+def parse_root_mount(text: str) -> Optional[str]:
+    """Parse the kind of container in the mount of / in /proc/self/mountinfo.
+
+    A host lists the mounts of others.
+
+    612 570 0:52 / / rw,relatime - overlay overlay
+    rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var
+    """
+    match = re.search(r"^\d+ \d+ \S+ \S+ / .* - overlay (.*)$", text, re.MULTILINE)
+    return next((kind for mark, kind in _LAYERS if match and mark in match.group(1)), None)
+
+
+_CPUINFO = "/proc/cpuinfo"
+# One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of
+# processors.
+_CPUINFO_BYTES = 8192
+_SYSCTL = (
+    "/usr/sbin/sysctl",
+    "machdep.cpu.brand_string",
+    "machdep.cpu.features",
+    "machdep.cpu.leaf7_features",
+)
+
+
+def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
+    """Return model name and instruction flags of the first processor."""
+    if host.system == "darwin":
+        return _read_sysctl(host)
+    if host.system == "windows":
+        return _read_windows_cpu(host)
+    text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
+    fields = parse_cpuinfo(text.value or "")
+    if not fields:
+        unread = or_unmounted(host, text, "/proc")
+        if not isinstance(unread, Unknown):
+            unread = Unknown("failed", f"{_CPUINFO} is missing or empty", (_CPUINFO,))
+        return unread, unread
+    name = next(
+        (fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), ""
+    )
+    words = fields.get("flags") or fields.get("features") or ""
+    model: Fact[str] = from_file(name, _CPUINFO) if name else Absent((f"model name in {_CPUINFO}",))
+    if not words:
+        return model, Unknown("unparsable", f"{_CPUINFO} lists no flags", (_CPUINFO,))
+    vector_flags = " ".join(
+        word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word)
+    )[:200]
+    return model, from_file(tuple(words.lower().split()), _CPUINFO, vector_flags)
+
+
+def parse_cpuinfo(text: str) -> Dict[str, str]:
+    """Parse the fields of the first processor; names become lower case.
+
+    processor	: 0
+    vendor_id	: AuthenticAMD
+    model name	: AMD EPYC
+    flags		: fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat avx avx2 fma
+
+    On ARM the flags are called Features, and no field has the model:
+
+    processor	: 0
+    Features	: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid
+    CPU implementer	: 0x41
+    """
+    first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
+    return {name.lower(): value for name, value in parse_fields(first).items()}
+
+
+def _read_windows_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
+    name = host.environment().get("PROCESSOR_IDENTIFIER", "")
+    source = Source("env", "PROCESSOR_IDENTIFIER")
+    model: Fact[str] = Known(name, source) if name else Absent(("PROCESSOR_IDENTIFIER",))
+    flags = host.system_facts().get("cpu_flags")
+    if flags is None:
+        return model, Unknown("failed", "Windows does not list the processor's instructions")
+    return model, Known(
+        tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags))
+    )
+
+
+def _read_sysctl(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
+    answer = host.run((_SYSCTL[0], "-n", *_SYSCTL[1:]))
+    if not isinstance(answer, Known):
+        return answer, answer
+    # Apple's own chips print only the name
+    name, _, features = answer.value.stdout.strip().partition("\n")
+    source = Source("command", " ".join(_SYSCTL[:2]))
+    model: Fact[str] = (
+        Known(name, source) if name else Unknown("unparsable", "sysctl printed no processor name")
+    )
+    flags = re.sub(r"\bavx1\.0\b", "avx", features.lower()).replace(".", "_").split()
+    return model, Known(tuple(flags), source) if flags else Absent(_SYSCTL[2:])
+
+
+_CONFSTR = "confstr CS_GNU_LIBC_VERSION"
+_LIBSTDCXX = "libstdc++.so.6"
+
+
+def read_libc(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[str]]:
+    """Return kind and version of the C library, from itself or, for musl, from its loader."""
+    if host.system != "linux":
+        return Absent((_CONFSTR,)), Absent((_CONFSTR,))
+    kind, _, version = str(system.get("libc", "")).partition(" ")
+    if kind and version:
+        source = Source("library", _CONFSTR, str(system["libc"]))
+        return Known(kind, source), Known(version, source)
+    name = next((name for name in list_names(host, "/lib") if name.startswith("ld-musl-")), "")
+    if not name:
+        reason = Unknown(
+            "failed",
+            "neither glibc's version nor musl's loader was found",
+            (_CONFSTR, "/lib/ld-musl-*"),
+        )
+        return reason, reason
+    loader = "/lib/" + name
+    return from_file("musl", loader), _read_musl_version(host, loader)
+
+
+def _read_musl_version(host: Host, loader: str) -> Fact[str]:
+    answer = host.run((loader,))
+    if not isinstance(answer, Known):
+        return answer
+    version = parse_musl_version(answer.value.stderr)
+    if version is None:
+        return Unknown("unparsable", f"{loader} printed no version", (loader,))
+    return Known(version, Source("command", loader, f"Version {version}"))
+
+
+def parse_musl_version(text: str) -> Optional[str]:
+    """Parse the version that musl's loader prints on standard error when started without a program.
+
+    musl libc (x86_64)
+    Version 1.2.4
+    Dynamic Program Loader
+    """
+    return find_group(r"^Version (\d+(?:\.\d+)+)", text, re.MULTILINE) or None
+
+
+def read_glibcxx_version(host: Host) -> Fact[str]:
+    """Return the newest GLIBCXX version of the system's libstdc++, from its file name."""
+    candidates: Tuple[str, ...] = ()
+    if host.system == "linux":
+        folders = (f"/usr/lib/{get_multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
+        cached = (host.loader_cache().value or {}).get(_LIBSTDCXX, ())
+        candidates = (*cached, *(f"{folder}/{_LIBSTDCXX}" for folder in folders))
+    for path in candidates:
+        real = host.real_path(path)
+        if real.value is not None:
+            version = parse_libstdcxx_name(real.value)
+            if version is None:
+                return Unknown("unparsable", f"the file name {real.value} has no version", (path,))
+            return from_file(f"GLIBCXX_{version}", path, f"-> {real.value}")
+    return Absent(candidates)
+
+
+_SYSTEM32 = "C:\\Windows\\System32\\"
+# Python includes vcruntime140.dll; only Microsoft's redistributable installs these two.
+_MSVC_LIBRARIES = ("msvcp140.dll", "vcruntime140_1.dll")
+
+
+def find_msvc_runtime(host: Host) -> Fact[str]:
+    """Return the folder of the Visual C++ runtime.
+
+    Absent where a library is missing, and off Windows.
+    """
+    if host.system != "windows":
+        return Absent((f"this is {host.system}",))
+    paths = tuple(_SYSTEM32 + name for name in _MSVC_LIBRARIES)
+    for path in paths:
+        status = host.status(path)
+        if not isinstance(status, Known):
+            return status if isinstance(status, Unknown) else Absent((path,))
+    return from_file(_SYSTEM32, paths[0])

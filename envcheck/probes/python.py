@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from typing import Any, Dict, Iterator, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from envcheck.frameworks import distribution_names, framework, framework_names, framework_of
 from envcheck.frameworks.packages import (
@@ -15,6 +15,7 @@ from envcheck.frameworks.packages import (
     read_installation,
 )
 from envcheck.host.documents import list_in, parse_object
+from envcheck.host.known_variables import WordList, load_known_variables
 from envcheck.host.loader import FoundLibrary, Loader, parse_libstdcxx_name
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import ElfFacts, Host
@@ -33,13 +34,13 @@ from envcheck.model import (
     PythonFacts,
     Source,
     Unknown,
+    UnknownWord,
     from_file,
     numbers,
     replace,
 )
 from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.installed_files import collect_file_faults, collect_leftovers
-from envcheck.probes.variables import collect_unknown_words
 
 # Field of PythonFacts -> key of the child's answer.
 _ANSWER_KEYS = {
@@ -335,3 +336,39 @@ def _read_newest_glibcxx(host: Host, path: str) -> Fact[str]:
     if not versions:
         return Unknown("unparsable", f"{path} defines no GLIBCXX version", (path,))
     return Known(max(versions, key=numbers), elf.source)
+
+
+_LIMIT = 1 << 29  # bytes; the library of jaxlib has 350 million
+
+
+def collect_unknown_words(
+    host: Host, installed: Sequence[Distribution]
+) -> Fact[Tuple[UnknownWord, ...]]:
+    """Find the words of set variables that the installed release does not have.
+
+    Absent where none is looked up.
+    """
+    environment = host.environment()
+    unknown: List[UnknownWord] = []
+    read: List[str] = []
+    for row in load_known_variables().words:
+        named = dict.fromkeys(re.findall(row.words, environment.get(row.name, "")))
+        words = [item for item in named if item not in row.usual]
+        for owner in (item for item in installed if words and item.name == row.package):
+            for path in _find_file(host, owner, row):
+                content = host.read_bytes(path, _LIMIT).value
+                if content is not None:
+                    read.append(path)
+                    lost = (item for item in words if item.encode() not in content)
+                    given = (owner.name, owner.version, path)
+                    unknown += [UnknownWord(row.name, item, *given) for item in lost]
+    if not read:
+        return Absent(tuple(row.name for row in load_known_variables().words))
+    return from_file(tuple(unknown), read[0])
+
+
+def _find_file(host: Host, owner: Distribution, row: WordList) -> Iterator[str]:
+    """Yield the first file of a list that is there."""
+    paths = (posixpath.join(owner.location, name) for name in row.files)
+    found = (path for path in paths if isinstance(host.status(path), Known))
+    yield from list(found)[:1]

@@ -44,10 +44,10 @@ from envcheck.rules.gpu_releases import (
     driver_runs,
     gpu_requirement,
     gpu_rows,
+    numbered_gpus,
     package_for_machine,
     serves_capability,
 )
-from envcheck.rules.gpus import numbered_gpus
 from envcheck.rules.hardware import Xid, XidTable
 
 _AVX = Show(

@@ -10,8 +10,14 @@ from envcheck.actions import type_here
 from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, numbers
 from envcheck.render.document import Command, Document, Line, Row, Section, Table
 from envcheck.render.json_contracts import Json, document_text, pick_fields, schema_keys
-from envcheck.rules.matrix_question import Answer, ReleasesFound, RowsFound, TableRow, TablesFound
-from envcheck.rules.release_search import NewestRelease
+from envcheck.rules.matrix_question import (
+    Answer,
+    NewestRelease,
+    ReleasesFound,
+    RowsFound,
+    TableRow,
+    TablesFound,
+)
 
 _HEADS = (
     "release", "platform", "Pythons", "CUDA", "driver", "cuDNN", "GPU code", "glibc", "numpy",

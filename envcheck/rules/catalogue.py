@@ -145,6 +145,19 @@ def what_stops(finding: Finding) -> str:
     return finding.stops or catalogue()[finding.id].stops
 
 
+_LONGEST = 150  # characters of a reason that still reads as a headline
+
+
+def shorten_message(cause: Finding) -> str:
+    """Return the first sentence of a message, its first clause, or what the id means in general."""
+    first = re.split(r"(?<=[\w)'\"`])\. (?=[A-Z])", cause.message)[0].rstrip(".")
+    plain = re.sub(r" \([^()]*\)", "", first)
+    for text in (first, plain, plain.partition(": ")[0]):
+        if len(text) <= _LONGEST:
+            return text
+    return catalogue()[cause.id].headline.rstrip(".")
+
+
 def _link(finding: Finding, findings: list[Finding]) -> Finding:
     if finding.caused_by is not None or finding.verdict == UNDETERMINED:
         return finding

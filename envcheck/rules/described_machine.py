@@ -25,7 +25,7 @@ from envcheck.model import (
     major_minor,
     replace,
 )
-from envcheck.rules.gpus import other_vendors
+from envcheck.rules.gpu_releases import other_vendors
 
 _MINOR = r"\d+\.\d+"
 

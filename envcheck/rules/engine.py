@@ -1,8 +1,11 @@
-"""Run the rules over a snapshot's facts and make one report of their findings."""
+"""Run the rules over facts, judge releases on a machine, and make a report of the findings."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from envcheck.host import plugins
 from envcheck.model import (
@@ -11,41 +14,38 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOT_COLLECTED,
+    NOT_STATED,
     NOTE,
     UNDETERMINED,
     WARNING,
     Evidence,
+    Facts,
     Finding,
     Judged,
     Report,
     Source,
     Unknown,
+    replace,
 )
-from envcheck.model.text import shorten
+from envcheck.model.text import counted, shorten
 from envcheck.rules import (  # noqa: F401 - importing these registers their rules
-    compilers,
     cuda_wheels,
-    cudnn,
     dependencies,
     driver,
-    driver_access,
     frameworks,
     gpu_architecture,
     hardware,
-    installed_files,
     linking,
     project,
     python,
     toolkit,
     variables,
 )
-from envcheck.rules.builds import Build
-from envcheck.rules.catalogue import catalogue, rank_findings
+from envcheck.rules.builds import Build, judged_builds, target_builds, wanted_releases
+from envcheck.rules.catalogue import BUILD, catalogue, rank_findings, shorten_message, what_stops
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
-from envcheck.rules.gpus import cuda_starts
-from envcheck.rules.headline import write_headline
-from envcheck.rules.installed_files import DEATH
-from envcheck.rules.targets import target_builds, wanted_releases
+from envcheck.rules.gpu_releases import cuda_starts
+from envcheck.rules.python import DEATH
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
@@ -436,3 +436,265 @@ def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
             "driver.cuda_init_result",
             verdict=UNDETERMINED,
         )
+
+
+_NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing wrong with it
+
+
+class Judgement:
+    """Whether a release works on a machine.
+
+    What is wrong with the machine itself stands in the report alone.
+    """
+
+    def __init__(self, context: Context, judge: ReleaseJudge, only: frozenset[str]) -> None:
+        """Judge the machine with the release; the judge knows the machine without it."""
+        self._context, self._judge = context, judge
+        self._found, self._checked = find(context, only)
+
+    @cached_property
+    def report(self) -> Report:
+        """Return the report on the machine with the release."""
+        return conclude(
+            self._context,
+            self._found,
+            sorted(self._checked, key=lambda name: catalogue()[name].rank),
+        )
+
+    @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return rank_findings(self._found)
+
+    @cached_property
+    def _errors(self) -> tuple[Finding, ...]:
+        errors = [
+            item for item in self._findings if item.severity == ERROR and not is_unstated(item)
+        ]
+        if not errors:
+            return ()
+        machine_errors = {item.key for item in self._judge.machine_findings}
+        return tuple(item for item in errors if item.key not in machine_errors)
+
+    @cached_property
+    def errors(self) -> tuple[Finding, ...]:
+        """List the reasons why the release does not work."""
+        return tuple(item for item in self._errors if item.verdict != UNDETERMINED)
+
+    @cached_property
+    def doubts(self) -> tuple[Finding, ...]:
+        """List the reasons why that is undetermined."""
+        return tuple(item for item in self._errors if item.verdict == UNDETERMINED)
+
+    @cached_property
+    def warnings(self) -> tuple[Finding, ...]:
+        """List the warnings, and the notes on what is undetermined."""
+        items = (
+            item for item in self._findings if item.severity != ERROR and not is_unstated(item)
+        )
+        return tuple(
+            item for item in items if item.severity != NOTE or item.verdict == UNDETERMINED
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Return COMPATIBLE, INCOMPATIBLE or UNDETERMINED."""
+        if self.errors:
+            return INCOMPATIBLE
+        if self.doubts:
+            return UNDETERMINED
+        return COMPATIBLE
+
+
+class ReleaseJudge:
+    """Judges many releases on one machine, whose own findings are worked out once."""
+
+    def __init__(self, context: Context, only: frozenset[str] = frozenset()) -> None:
+        """Take the machine, and the finding ids to which the checks are limited; empty: all."""
+        self.context, self._only = context, only
+        self._machines: dict[tuple[int, bool], Context] = {}  # by the identity of the facts
+
+    @cached_property
+    def machine_findings(self) -> tuple[Finding, ...]:
+        """List what is wrong with the machine whichever release is chosen."""
+        findings = rank_findings(find(self._asking(()), self._only)[0])
+        return tuple(
+            item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item)
+        )
+
+    def judge(
+        self,
+        requirements: tuple[str, ...],
+        facts: Facts | None = None,
+        *,
+        only: frozenset[str] = frozenset(),
+    ) -> Judgement:
+        """Judge the release that requirements ask for together.
+
+        `facts` describe the machine with what it brings.
+
+        `only` limits the checks of this release alone. Raises RequestError for a requirement that
+        cannot be judged.
+        """
+        return Judgement(self._asking(requirements, facts), self, only or self._only)
+
+    def _asking(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
+        facts = facts or self.context.facts
+        key = id(facts), bool(requirements)
+        if key not in self._machines:
+            target = replace(
+                self.context.target, expect=self.context.goal, requirements=requirements
+            )
+            self._machines[key] = Context(facts, self.context.matrix, target)
+        return self._machines[key].with_requirements(requirements)
+
+
+def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:
+    """Judge the releases that a context's target asks for.
+
+    `only` limits the checks to some finding ids.
+
+    Raises RequestError for a requirement that cannot be judged.
+    """
+    return Judgement(context, ReleaseJudge(context, only), only)
+
+
+def is_unstated(finding: Finding) -> bool:
+    """Return whether a check waits for a fact that the description of a machine leaves open."""
+    return finding.id == "probe-failed" and all(
+        NOT_STATED.detail in item.shown for item in finding.evidence
+    )
+
+
+_WORK = {"gpu": "GPU deep learning", "cpu": "deep learning on the CPU"}
+# What a finding stops -> what its subject cannot do.
+_FAILURES = {
+    "import": "cannot start",
+    "use": "cannot compute",
+    "gpu": "cannot use the GPU",
+    "compute": "cannot compute on the GPU",
+}
+_FAILS = "will not work here"
+# Words that begin a sentence of the catalogue with a capital only because they begin it.
+_PLAIN_WORDS = frozenset(
+    [
+        "A",
+        "An",
+        "Another",
+        "Installed",
+        "No",
+        "None",
+        "Other",
+        "Packages",
+        "Several",
+        "The",
+        "There",
+        "This",
+        "Two",
+    ]
+)
+
+
+def write_headline(verdict: str, goal: str, context: Context, findings: tuple[Finding, ...]) -> str:
+    """Write one sentence; `goal` is gpu or cpu, `findings` are ranked with the cause first."""
+    builds = judged_builds(context)
+    if verdict == INCOMPATIBLE:
+        errors = [item for item in findings if item.severity == ERROR and item.caused_by is None]
+        return _write_failure(goal, context, builds, errors)
+    if verdict == COMPATIBLE:
+        is_warned = any(item.severity == WARNING for item in findings)
+        return _write_success(goal, context, builds, ", with warnings" if is_warned else "")
+    alone = "" if context.judges_environment else f"; {_explain_no_environment(context)}"
+    if not builds:
+        return f"Could not determine whether {_WORK[goal]} works here{alone}."
+    subject = f"{_name_builds(context, builds)} {_inflect(builds)}"
+    return f"Could not determine whether {subject} {_name_place(goal, context)}{alone}."
+
+
+def _write_success(goal: str, context: Context, builds: tuple[Build, ...], warned: str) -> str:
+    place = _name_place(goal, context)
+    labels = _name_builds(context, builds)
+    if any(not build.installed for build in builds):
+        return f"{labels} will work {place}{warned}, once installed."
+    if builds:
+        return f"{labels} {_inflect(builds)} {place}{warned}."
+    lacking = "no framework is installed"
+    if not context.judges_environment:
+        lacking = _explain_no_environment(context)
+    return f"Ready for deep learning {place}{warned}; {lacking}."
+
+
+def _explain_no_environment(context: Context) -> str:
+    if any(not item.problem for item in context.python.others):
+        return "several environments fit, and none was judged: name one with --env"
+    return "no Python environment was judged"
+
+
+def _write_failure(
+    goal: str, context: Context, builds: tuple[Build, ...], errors: list[Finding]
+) -> str:
+    """Say what the first error stops, why, and how many errors stand beside it."""
+    cause = errors[0]
+    more = len(errors) - 1
+    others = ""
+    if more:
+        others = f" ({counted(more, 'more problem')})"
+    reason = shorten_message(cause)
+    subject = _name_subject(context, builds, cause)
+    asked = tuple(item.package.label for item in wanted_releases(context) if item.package)
+    if (
+        cause.stops == BUILD
+        or (subject and subject in reason)
+        or (asked and reason.startswith(asked))
+    ):
+        return f"{reason}{others}."
+    failure = _FAILURES.get(what_stops(cause), _FAILS)
+    if not subject:
+        subject, failure = _WORK[goal][0].upper() + _WORK[goal][1:], _FAILS
+    if reason.partition(" ")[0] in _PLAIN_WORDS:
+        reason = reason[0].lower() + reason[1:]
+    return f"{subject} {failure}: {reason}{others}."
+
+
+def _name_subject(context: Context, builds: tuple[Build, ...], cause: Finding) -> str:
+    """Name the package that a cause stops, or all frameworks; "" where there is none."""
+    words = set(re.findall(r"[\w-]+", cause.message))
+    concerned = tuple(
+        item
+        for item in builds
+        if item.framework == cause.about.framework or {item.framework, item.distribution} & words
+    )
+    package = context.distributions.get(cause.about.distribution)
+    if package is not None and not concerned:
+        return package.label
+    return _name_builds(context, concerned or builds)
+
+
+def _frameworks(builds: tuple[Build, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(build.framework for build in builds))
+
+
+def _inflect(builds: tuple[Build, ...]) -> str:
+    return "works" if len(_frameworks(builds)) == 1 else "work"
+
+
+def _name_builds(context: Context, builds: tuple[Build, ...]) -> str:
+    """Name each framework once: JAX by its own release and not by those of its parts."""
+    labels = []
+    for framework in _frameworks(builds):
+        first = next(build for build in builds if build.framework == framework)
+        package = context.distributions.get(framework) if first.installed else None
+        labels.append(package.label if package else first.label)
+    return " and ".join(labels)
+
+
+def _name_place(goal: str, context: Context) -> str:
+    """Name the GPUs and the driver, or the CPU: "on 2 x NVIDIA A100, driver 550.54.15"."""
+    if goal == "cpu":
+        return "on the CPU"
+    names = [gpu.name.value or "an unnamed GPU" for gpu in context.facts.gpus.value or ()]
+    if not names:
+        return "on the GPU"
+    counts = Counter(names).items()
+    gpus = " and ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
+    release = context.driver.release.value
+    return f"on {gpus}, driver {release}" if release else f"on {gpus}"

@@ -57,24 +57,6 @@ from envcheck.model.versions import (
     write_pin,
 )
 from envcheck.rules.builds import (
-    Build,
-    installed_builds,
-    is_conda_build,
-    is_free_threaded,
-    supports_python,
-)
-from envcheck.rules.context import Context, UndecidedError, cite, each, once, rule
-from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
-from envcheck.rules.gpu_releases import (
-    driver_runs,
-    empty_wheels,
-    gpu_rows,
-    has_gpu_build,
-    problem_findings,
-)
-from envcheck.rules.gpus import vendor_of_build
-from envcheck.rules.requirements import extra_table, list_extras, needs_of
-from envcheck.rules.targets import (
     EXTRA,
     EXTRA_PLATFORM,
     LABEL,
@@ -85,12 +67,30 @@ from envcheck.rules.targets import (
     PYTHON,
     REMOVED,
     UNLISTED,
+    Build,
     JudgedFramework,
     WantedRelease,
+    extra_table,
+    installed_builds,
+    is_conda_build,
+    is_free_threaded,
     judged_builds,
     judged_frameworks,
+    list_extras,
+    needs_of,
     required_frameworks,
+    supports_python,
     wanted_releases,
+)
+from envcheck.rules.context import Context, UndecidedError, cite, each, once, rule
+from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
+from envcheck.rules.gpu_releases import (
+    driver_runs,
+    empty_wheels,
+    gpu_rows,
+    has_gpu_build,
+    problem_findings,
+    vendor_of_build,
 )
 
 

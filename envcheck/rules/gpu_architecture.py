@@ -34,10 +34,9 @@ from envcheck.model.fixes import (
     UseBuildForGpu,
 )
 from envcheck.model.versions import within
-from envcheck.rules.builds import NO_ROW, Build
+from envcheck.rules.builds import NO_ROW, Build, judged_builds, package_builds, wanted_releases
 from envcheck.rules.context import Context, UndecidedError, cite, rule
-from envcheck.rules.gpu_releases import problem_findings, toolkit_of
-from envcheck.rules.gpus import (
+from envcheck.rules.gpu_releases import (
     JIT,
     NATIVE,
     NONE,
@@ -45,8 +44,9 @@ from envcheck.rules.gpus import (
     build_targets,
     coverage,
     judged_gpus,
+    problem_findings,
+    toolkit_of,
 )
-from envcheck.rules.targets import judged_builds, package_builds, wanted_releases
 
 
 @dataclass

@@ -37,10 +37,22 @@ from envcheck.model.fixes import (
     UseMachineWithGpu,
     UseOtherProcessor,
 )
-from envcheck.rules.builds import Build, build_of, is_from_conda
+from envcheck.rules.builds import (
+    Build,
+    build_of,
+    is_for_gpu_alone,
+    is_from_conda,
+    judged_builds,
+    wanted_releases,
+)
 from envcheck.rules.context import Context, Seen, UndecidedError, cite, rule
-from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
-from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
+from envcheck.rules.gpu_releases import (
+    cuda_starts,
+    gpu_name,
+    numbered_gpus,
+    other_gpu_name,
+    other_vendors,
+)
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {

@@ -26,10 +26,9 @@ from envcheck.model import (
 )
 from envcheck.model.fixes import HideGpu, InstallDriver, InstallRequirements
 from envcheck.model.versions import Requirement, name_of, read_requirement, within
-from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.builds import Build, installed_builds, marker_holds
 from envcheck.rules.context import Context, UndecidedError, once, rule
-from envcheck.rules.gpus import gpu_name, judged_gpus
-from envcheck.rules.requirements import marker_holds
+from envcheck.rules.gpu_releases import gpu_name, judged_gpus
 
 
 @once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.model import Gpu, dataclass
-from envcheck.rules.gpus import select_devices
+from envcheck.rules.gpu_releases import select_devices
 
 CPU, GPU, ALL = "cpu", "gpu", "all"
 _GIB = 1 << 30

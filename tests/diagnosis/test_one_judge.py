@@ -38,9 +38,8 @@ from envcheck.plan.choose import Judge, judge_candidate
 from envcheck.plan.requests import read_requests
 from envcheck.rules import Context, Target, catalogue
 from envcheck.rules.described_machine import Description, capabilities, planned_facts
-from envcheck.rules.judgement import is_unstated, judge_release
-from envcheck.rules.matrix_question import find_releases
-from envcheck.rules.release_search import Question, RowJudge
+from envcheck.rules.engine import is_unstated, judge_release
+from envcheck.rules.matrix_question import Question, RowJudge, find_releases
 from tests.hosts.test_hosts import NAMES, snapshot_of
 
 TODAY = date(2026, 11, 22)

@@ -30,17 +30,17 @@ from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, CudaWheels, GpuTable, dataclass, list_fields
 from envcheck.plan.data import conda_builds_data, plan_data
-from envcheck.probes.jetson import JetsonTable
+from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.linking import Linking
 from envcheck.remedies.repositories import RepositoryKeys
 from envcheck.remedies.rows import MachineSteps
+from envcheck.rules.builds import ExtraTable, PipTags, TriedRequirements
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
 from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
 from envcheck.rules.hardware import HealthSigns, XidTable
-from envcheck.rules.installed_files import Imports
-from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
+from envcheck.rules.python import Imports
+from envcheck.rules.toolkit import BuiltWhenUsed
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [

@@ -23,7 +23,7 @@ from envcheck.plan.driver import DriverRequest, plan_driver
 from envcheck.remedies import write_fix
 from envcheck.remedies.situation import Situation
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.judgement import judge_release
+from envcheck.rules.engine import judge_release
 from tests.rules.factory_machine import NO_DRIVER, NONE, context, driver, gpu, known
 
 # Cards by their compute capability.

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, LibraryInstall, Unknown
-from envcheck.probes.cuda_libraries import (
+from envcheck.probes.package_managers import parse_dpkg_status
+from envcheck.probes.toolkit import (
     CUDNN,
     NCCL,
     TENSORRT,
@@ -17,7 +18,6 @@ from envcheck.probes.cuda_libraries import (
     parse_library_name,
     parse_version_macros,
 )
-from envcheck.probes.package_managers import parse_dpkg_status
 from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "cudnn"

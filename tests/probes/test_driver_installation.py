@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Source, Unknown
-from envcheck.probes.driver import collect_driver, read_packages
-from envcheck.probes.fabric_manager import parse_fabric_version, read_fabric_manager
-from envcheck.probes.kernel_module import (
+from envcheck.probes.driver import (
+    collect_driver,
     find_module_file,
+    parse_fabric_version,
     parse_make_log,
     parse_modules_dep,
     read_dkms,
+    read_fabric_manager,
+    read_packages,
     read_signature,
 )
-from envcheck.probes.pci import detect_nvswitch, scan_pci
+from envcheck.probes.gpus import detect_nvswitch, scan_pci
 from tests.probes.gpu_machines import bare, pci
 
 KERNEL = "6.8.0-45-generic"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Unknown, choose_reading
-from envcheck.probes.driver import read_device_nodes
-from envcheck.probes.kernel_module import (
+from envcheck.probes.driver import (
     parse_module_kind,
     parse_modules,
     parse_proc_version,
     parse_sys_version,
+    read_device_nodes,
     read_kernel,
 )
 from tests.hosts.recorded_host import RecordedHost

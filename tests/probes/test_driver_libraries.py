@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Source, Unknown
-from envcheck.probes.driver_libraries import (
+from envcheck.probes.nvml import (
     DriverLibraries,
     find_driver_libraries,
     parse_driver_library_name,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import Absent, Unknown
-from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.jetson import parse_compatible
+from envcheck.probes.gpus import collect_gpus, parse_compatible
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
 ORIN = {

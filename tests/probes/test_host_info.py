@@ -11,10 +11,15 @@ import pytest
 from envcheck.host.loader import parse_libstdcxx_name
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, HostFacts, Known, Unknown
-from envcheck.probes.container import parse_root_mount
-from envcheck.probes.cpu import parse_cpuinfo
-from envcheck.probes.host import collect_host, parse_os_release, parse_shm_size, parse_tegra_release
-from envcheck.probes.system_libraries import parse_musl_version
+from envcheck.probes.host import (
+    collect_host,
+    parse_cpuinfo,
+    parse_musl_version,
+    parse_os_release,
+    parse_root_mount,
+    parse_shm_size,
+    parse_tegra_release,
+)
 from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "os"

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Source, Unknown
-from envcheck.probes.driver_libraries import format_cuda_version
-from envcheck.probes.nvml import NvmlReading, find_pynvml, parse_nvml, read_nvml
+from envcheck.probes.nvml import (
+    NvmlReading,
+    find_pynvml,
+    format_cuda_version,
+    parse_nvml,
+    read_nvml,
+)
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.model import Absent, Known, OtherGpu, Unknown
-from envcheck.probes.other_gpus import collect_other_gpus
+from envcheck.probes.gpus import collect_other_gpus
 from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare, pci
 

@@ -12,7 +12,7 @@ from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Dis
 from envcheck.model.fixes import AvoidReportedFailure
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.gpu_architecture import cuda_of_ptx
-from envcheck.rules.gpus import JIT, NATIVE, NONE, coverage, parse_target
+from envcheck.rules.gpu_releases import JIT, NATIVE, NONE, coverage, parse_target
 from tests.rules.factory_machine import NONE as ABSENT
 from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run
 

@@ -30,7 +30,7 @@ from envcheck.model import (
 )
 from envcheck.model.fixes import ReinstallFiles
 from envcheck.rules import Context, Target
-from envcheck.rules.installed_files import LoadedDistribution, load_imports, normalize_path
+from envcheck.rules.python import LoadedDistribution, load_imports, normalize_path
 from tests.rules.factory_python import SOURCE, build, distribution, facts, known, matrix
 
 TORCH = (distribution("torch", "2.13.0+cpu"), distribution("numpy", "2.4.6"))

@@ -11,14 +11,15 @@ from envcheck.matrix import Matrix, load_matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkRelease, list_fields
 from envcheck.rules.described_machine import LINUX
 from envcheck.rules.described_machine import PLATFORMS as ALL_PLATFORMS
-from envcheck.rules.matrix_question import ReleasesFound, find_releases
-from envcheck.rules.release_search import (
+from envcheck.rules.matrix_question import (
     JUDGED_CELLS,
     Candidate,
     Fit,
     Question,
+    ReleasesFound,
     RowJudge,
     distributions_of,
+    find_releases,
     list_candidates,
     list_newest,
 )

@@ -10,13 +10,13 @@ from envcheck.model import Advise, Fix, FollowRow, FrameworkBuild, replace
 from envcheck.model.fixes import HideGpu, InstallDriver, InstallRequirements
 from envcheck.rules import Context, Target
 from envcheck.rules.context import Demands
+from envcheck.rules.matrix_question import list_candidates
 from envcheck.rules.project import (
     required_capability,
     required_driver,
     required_memory,
     required_releases,
 )
-from envcheck.rules.release_search import list_candidates
 from tests.rules.factory_machine import build, context, driver, gpu, matrix
 
 GIB = 1 << 30

@@ -10,8 +10,7 @@ from packaging.version import Version
 from envcheck.model import ERROR, INCOMPATIBLE, Absent, Facts, Finding, RequestError
 from envcheck.model.fixes import InstallRequirements
 from envcheck.rules import evaluate
-from envcheck.rules.headline import write_headline
-from envcheck.rules.targets import (
+from envcheck.rules.builds import (
     BITS,
     GLIBC,
     LIBC,
@@ -26,6 +25,7 @@ from envcheck.rules.targets import (
     target_builds,
     wanted_releases,
 )
+from envcheck.rules.engine import write_headline
 from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix
 
 

@@ -26,7 +26,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules import Context, evaluate
-from envcheck.rules.judgement import is_unstated
+from envcheck.rules.engine import is_unstated
 from tests.rules.factory_machine import context, driver, gpu
 
 HERE = Source("file", "/x")

@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
-from envcheck.rules.gpus import select_devices
+from envcheck.rules.gpu_releases import select_devices
 from tests.rules.factory_machine import (
     NONE,
     UNREAD,

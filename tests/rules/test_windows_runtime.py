@@ -17,7 +17,7 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.probes.system_libraries import find_msvc_runtime
+from envcheck.probes.host import find_msvc_runtime
 from envcheck.rules import Context, evaluate
 from tests.hosts.recorded_host import RecordedHost
 
