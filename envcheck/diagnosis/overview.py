@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from envcheck.model import (
     AT_RUN,
@@ -23,9 +23,11 @@ from envcheck.model import (
     PythonFacts,
     ToolkitInstall,
     Unknown,
+    choose_reading,
 )
 from envcheck.rules.gpu_releases import other_gpu_name, vendor_of_build
 
+T = TypeVar("T")
 # Why this Python is the one that is judged, see PythonFacts.chosen_by.
 _REASONS = {
     "option": "named on the command line",
@@ -65,10 +67,10 @@ def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
         ("GPU", _format_gpus(facts)),
         ("Driver", _format_driver(facts)),
         ("CUDA", _format_toolkits(facts)),
-        ("cuDNN", _format_libraries(facts.cudnn)),
+        ("cuDNN", _format_items(facts.cudnn, _format_library)),
         ("Compiler", _format_compilers(facts)),
         ("Python", _format_python(facts)),
-        ("Frameworks", _format_frameworks(facts.python.frameworks)),
+        ("Frameworks", _format_items(facts.python.frameworks, _format_framework)),
         *_format_imports(facts),
         *_format_kernels(facts),
     ]
@@ -91,6 +93,15 @@ def format_fact(fact: Fact[Any], absent: str = "none") -> str:
     if fact == AT_RUN:
         return LEFT_TO_RUN
     return absent if isinstance(fact, Absent) else f"unknown ({fact.why})"
+
+
+def _format_items(
+    fact: Fact[tuple[T, ...]], write: Callable[[T], str], absent: str = "none"
+) -> str:
+    """Say each item of a fact, or why there are none."""
+    if not isinstance(fact, Known):
+        return format_fact(fact, absent)
+    return ", ".join(map(write, fact.value)) or absent
 
 
 def _format_machine(facts: Facts) -> str:
@@ -150,11 +161,10 @@ def _format_driver(facts: Facts) -> str:
 
 
 def _format_toolkits(facts: Facts) -> str:
-    installs = facts.toolkits.installs
-    if not isinstance(installs, Known):
-        return format_fact(installs, "no toolkit")
     on_path = facts.toolkits.root_on_path.value
-    return ", ".join(_format_toolkit(item, on_path) for item in installs.value) or "no toolkit"
+    return _format_items(
+        facts.toolkits.installs, lambda item: _format_toolkit(item, on_path), "no toolkit"
+    )
 
 
 def _format_toolkit(item: ToolkitInstall, on_path: str | None) -> str:
@@ -162,17 +172,9 @@ def _format_toolkit(item: ToolkitInstall, on_path: str | None) -> str:
     return f"{text} (its nvcc is on PATH)" if item.root == on_path else text
 
 
-def _format_libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
-    if not isinstance(fact, Known):
-        return format_fact(fact)
-    return (
-        ", ".join(f"{_find_library_version(item)} in {item.root}" for item in fact.value) or "none"
-    )
-
-
-def _find_library_version(item: LibraryInstall) -> str:
-    readings = (item.library_version, item.package_version, item.header_version)
-    return next((fact.value for fact in readings if fact.value is not None), "unversioned")
+def _format_library(item: LibraryInstall) -> str:
+    version = choose_reading(item.library_version, item.package_version, item.header_version)
+    return f"{version.value or 'unversioned'} in {item.root}"
 
 
 def _format_compilers(facts: Facts) -> str:
@@ -224,12 +226,6 @@ def _describe_lost_python(folder: str) -> str:
         f"{folder} is not judged: its Python is gone."
         " Recreate the environment (python -m venv --clear)"
     )
-
-
-def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
-    if not isinstance(fact, Known):
-        return format_fact(fact)
-    return ", ".join(map(_format_framework, fact.value)) or "none"
 
 
 def _format_imports(facts: Facts) -> list[tuple[str, str]]:

@@ -104,15 +104,16 @@ def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
         query = _read_found if selection.is_found else _query_python
         return query(host, python, "option", arguments)
     meant = _list_meant(host)
-    choice = _choose_asking(host, arguments) if selection.asks else None
+    choice = _choose_own(host, arguments, "asking") if selection.asks else None
     choice = choice or _choose_meant(host, meant, arguments)
     choice = choice or _choose_without_environment(host, arguments)
     return _with_others(host, choice, meant)
 
 
-def _choose_asking(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
+def _choose_own(host: Host, arguments: Tuple[str, ...], chosen_by: str) -> PythonChoice:
+    """Choose the Python that runs this program."""
     answer = host.ask("interpreter_info", *arguments)
-    return PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "asking")
+    return PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, chosen_by)
 
 
 def _choose_meant(
@@ -172,9 +173,8 @@ def _find_version_problem(host: Host, version: str) -> Iterator[OtherEnvironment
 
 def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> PythonChoice:
     """Choose our own Python, conda's base or the first Python on PATH that is not ours."""
-    answer = host.ask("interpreter_info", *arguments)
-    own = PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "own")
-    prefix = str(answer.value.get("prefix", "")) if isinstance(answer, Known) else ""
+    own = _choose_own(host, arguments, "own")
+    prefix = str((own.answer.value or {}).get("prefix", ""))
     is_tool = is_tool_environment(host, prefix)
     # With an active environment that is gone or has no Python, a shell starts the next Python on
     # PATH.
@@ -191,7 +191,7 @@ def _choose_without_environment(host: Host, arguments: Tuple[str, ...]) -> Pytho
         return own
     return PythonChoice(
         Absent(("active environment", ".venv", ".pixi/envs/default", "PATH")),
-        answer,
+        own.answer,
         NO_ENVIRONMENT,
     )
 

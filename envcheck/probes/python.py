@@ -128,14 +128,12 @@ def _describe_no_environment(choice: PythonChoice) -> PythonFacts:
 
     A plan can start from it.
     """
-    absent: Fact[Any] = choice.executable
-    facts: Dict[str, Any] = dict.fromkeys((*_ANSWER_KEYS, *_INSTALLATION_FIELDS), absent)
-    if isinstance(choice.answer, Known):
-        answer, source = choice.answer.value, choice.answer.source
-        facts.update(
-            {field: Known(answer[_ANSWER_KEYS[field]], source) for field in _OF_INTERPRETER}
-        )
-    return PythonFacts(executable=absent, chosen_by=choice.chosen_by, **facts)
+    facts = _make_unknown_facts(choice, choice.executable)
+    if not isinstance(choice.answer, Known):
+        return facts
+    answer, source = choice.answer.value, choice.answer.source
+    known = {field: Known(answer[_ANSWER_KEYS[field]], source) for field in _OF_INTERPRETER}
+    return replace(facts, **known)
 
 
 def _make_unknown_facts(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:

@@ -455,11 +455,7 @@ class Judgement:
     @cached_property
     def report(self) -> Report:
         """Return the report on the machine with the release."""
-        return conclude(
-            self._context,
-            self._found,
-            sorted(self._checked, key=lambda name: catalogue()[name].rank),
-        )
+        return conclude(self._context, self._found, self._checked)
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
