@@ -37,10 +37,16 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> tuple[Gpu
     return parse_nvml(printed.value, library).gpus.value or ()
 
 
-def stated(name: str) -> dict[str, Any]:
-    """Read what a capture of `nvidia-smi -q -x` states; None where it says N/A or nothing."""
+def stated(name: str, path_changed: str = "", changed: str = "") -> dict[str, Any]:
+    """Read what a capture of `nvidia-smi -q -x` states; None where it says N/A or nothing.
+
+    One element may state something else: that machine is composed of the capture.
+    """
     gpu = ET.parse(SAMPLES / f"{name}.xml").getroot().find("gpu")
     assert gpu is not None
+    element = gpu.find(path_changed) if path_changed else None
+    if element is not None:
+        element.text = changed
 
     def text(path: str) -> str | None:
         found = (gpu.findtext(path) or "").strip()
@@ -107,6 +113,41 @@ def test_readings_equal_those_of_nvidia_smi(name: str, monkeypatch: pytest.Monke
     assert all(
         isinstance(getattr(gpu, name), Absent) for name, value in wanted.items() if value is None
     )
+
+
+LINK = "pci/pci_gpu_link_info"
+CHANGES = {  # an element of a capture, and what a composed machine states there
+    "ecc_errors/volatile/dram_uncorrectable": "3",
+    "remapped_rows/remapped_row_pending": "Yes",
+    "remapped_rows/remapped_row_failure": "Yes",
+    "gpu_recovery_action": "Drain and Reset",
+    f"{LINK}/link_widths/current_link_width": "4x",
+    f"{LINK}/pcie_gen/current_link_gen": "1",
+    "clocks_event_reasons/clocks_event_reason_hw_thermal_slowdown": "Active",
+}
+
+
+def composed(name: str) -> list[dict[str, Any]]:
+    """List what machines state that differ from a capture in one value."""
+    plain = stated(name)
+    machines = [stated(name, path, text) for path, text in CHANGES.items()]
+    return [machine for machine in machines if machine != plain]
+
+
+@pytest.mark.needs("c-compiler")
+@pytest.mark.parametrize("name", RECORDED)
+def test_readings_of_composed_machines_equal_those_of_nvidia_smi(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = composed(name)
+    words = {0: "none", 4: "drain-and-reset", None: None}
+    for gpu, wanted in zip(gpus(monkeypatch, *map(answers, machines)), machines, strict=True):
+        read = {field: getattr(gpu, field).value for field in wanted}
+        assert read == {**wanted, "recovery_action": words[wanted["recovery_action"]]}
+
+
+def test_there_are_forty_machines() -> None:
+    assert len(RECORDED) + sum(len(composed(name)) for name in RECORDED) >= 40
 
 
 def test_the_captures_hold_the_traps() -> None:
