@@ -537,7 +537,7 @@ class Generator:
             self._requirements, self._files, self._duplicates, self._shadows, self._python_paths, self._interruptions,
             self._library_paths, self._other_majors, self._pairs, self._contents, self._metadata, self._starts,
             self._variables, self._interpreters, self._orders, self._foreign_builds, self._companions,
-            self._releases, self._started, self._half_done, self._leftovers,
+            self._releases, self._started, self._half_done, self._leftovers, self._in_turn,
         )  # fmt: skip
         found = []
         for held in self._bases:
@@ -717,9 +717,9 @@ class Generator:
                 )  # fmt: skip
 
     def _companions(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
-        """Break a package on top of the framework: a requirement, a module, what it needs in turn."""
+        """Break a package on top of the framework: a requirement of it, then a module of it."""
         owners = held.companions()
-        for kind in ("requirement", "file", "in-turn"):
+        for kind in ("requirement", "file"):
             if not owners:
                 return
             name, module = dice.choice(owners)
@@ -738,16 +738,6 @@ class Generator:
                     steps = (Step("install", f"{victim}=={other}"),)
                     what = f"{victim} {here}, which {name} requires, is moved to {other}"
                 names: tuple[str, ...] = (victim, name)
-            elif kind == "in-turn":
-                first = {each for each in held.requirements_of(name) if each in held.distributions}
-                second = {each for item in sorted(first) for each in held.requirements_of(item)}
-                usual = {canonicalize_name(item.name) for item in held.requirements()}
-                found = second & set(held.distributions) - first - usual - set(held.base.roots)
-                if not found:
-                    continue
-                victim = dice.choice(sorted(found))
-                steps, names = (Step("uninstall", victim),), (victim,)
-                what = f"{victim}, which {name} needs in turn, is removed"
             else:
                 own = [path for path in held.files(name) if path.endswith(".py")]
                 path = dice.choice([path for path in own if not TESTS.search(path)])
@@ -757,6 +747,22 @@ class Generator:
             yield Breakage(
                 held.base.name, f"companion-{kind}", 0, what, steps, names=names, imports=(module,),
                 causes=(*DAMAGED, *requirement_causes(names[0]), "import-failed"),
+            )  # fmt: skip
+
+    def _in_turn(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
+        """Remove what the requirements of a package on top of the framework require."""
+        own = {canonicalize_name(item.name) for item in held.requirements()} | {*held.base.roots}
+        found = []
+        for name, module in held.companions():
+            first = set(held.requirements_of(name)) & set(held.distributions)
+            second = {each for item in sorted(first) for each in held.requirements_of(item)}
+            victims = second & set(held.distributions) - first - own
+            found += [(name, module, victim) for victim in sorted(victims)]
+        for name, module, victim in dice.sample(found, min(3, len(found))):
+            yield Breakage(
+                held.base.name, "in-turn", 0, f"{victim}, which {name} needs in turn, is removed",
+                (Step("uninstall", victim),), names=(victim,), imports=(module,),
+                causes=(*requirement_causes(victim), "import-failed"),
             )  # fmt: skip
 
     def _releases(self, held: Installed, dice: random.Random) -> Iterator[Breakage]:
