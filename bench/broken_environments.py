@@ -536,8 +536,12 @@ class Copy:
         """Write the command that installs without dependencies, or uninstalls, by an installer's name."""
         if name == "pip":
             return [*self.pip(), what, "-q", *(["--no-deps"] if what == "install" else ["-y"])]
-        argv: Command = [self._options.uv, "pip", what, "-q", "--python", self.python]
-        return [*argv, "--no-deps", "--only-binary", ":all:"] if what == "install" else argv
+        argv: Command = [self._options.uv, "pip", what, "-q", "--python"]
+        if what == "install":
+            return [*argv, self.python, "--no-deps", "--only-binary", ":all:"]
+        if self.site.is_relative_to(self.folder / "python"):  # uv would skip what lies below
+            return [*argv, self.folder / "python" / "bin" / "python3", "--break-system-packages"]
+        return [*argv, self.python]
 
     def _interrupt(self, installer: str, share: str, requirement: str) -> None:
         """Kill an installer of a release that is there, once so many files of it are back."""
