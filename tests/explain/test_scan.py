@@ -161,7 +161,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
             )
 
     peaks = []
-    for blocks in (360, 720):  # the first is enough to fill what is remembered
+    for blocks in (360, 480):  # the first is enough to fill what is remembered
         tracemalloc.start()
         scan([("x", log(blocks))], ALL)
         peaks.append(tracemalloc.get_traced_memory()[1])
