@@ -429,9 +429,21 @@ def _report_cause(
     cause = next(item for item in ranked if item.id == root.id)
     verdict, headline = INCOMPATIBLE, f"{shorten_message(cause)}."
     if root.id == "program-error":
-        verdict, headline = OTHER_CAUSE, catalogue()[root.id].headline
+        verdict, headline = OTHER_CAUSE, _name_other_cause(cause)
     report = Report(verdict, "gpu", headline, ranked, machine.checked, system=log.system)
     return with_steps(with_unrefuted_remedies(log, report, ClaimValues(log, root).situation))
+
+
+def _name_other_cause(cause: Finding) -> str:
+    """Say that it is not the environment, and what else is at fault where a sentence is short."""
+    general = catalogue()[cause.id].headline
+    reason = shorten_message(cause)
+    if general.startswith(reason):
+        return general
+    article, blank, rest = reason.partition(" ")
+    if article in ("A", "An", "Another", "The"):
+        reason = article.lower() + blank + rest
+    return f"{general.partition(':')[0]}: {reason}."
 
 
 def _name_clash(log: Log, finding: Finding) -> Finding:

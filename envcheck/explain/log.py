@@ -141,8 +141,37 @@ def make_claim(
         values.update(event.values)
     values.update(stated)
     message = fill_message(row.meaning, {key: value for key, value in values.items() if value})
+    if message and events and "{" not in row.meaning:
+        message = _name_part(message, events[0].text)
     strength = Strength.named(row.strength)
     return Claim(row.finding, strength, message or events[0].text, events, row.severity, row.rivals)
+
+
+# What a program says is not there or does not fit, by the words around its name.
+_PARTS = (
+    r"([\w+-]+\.(?:so|dll|pyd|dylib)(?:\.\d+)*): cannot open shared object",
+    r"(?:not|ed to|ble to) (?:load|dlopen|find|open)(?: [a-z]+)*? '?([\w+-]+\.(?:so|dll)[.\d]*)",
+    r"undefined symbol: (\w{1,60})\b",
+    r"No module named '?([\w.]+)",
+    r"cannot import name '(\w+)'",
+    r"module '[\w.]+' has no attribute '(\w+)'",
+    r"`([\w.]+)` was removed",
+    r"cannot find (-l[\w+-]+)",
+    r"fatal error: ([\w./+-]+): No such file",
+    r"[`'\"]([A-Za-z][\w.-]+)[`'\"] (?:seems to be |is |was )not (?:found|installed)",
+)
+
+
+def _name_part(message: str, text: str) -> str:
+    """Add to a sentence the part that a line names as missing or misfitting."""
+    for pattern in _PARTS:
+        match = re.search(pattern, text)
+        if match is None:
+            continue
+        stem = re.split(r"[\d._]", re.sub(r"^(?:lib|-l)", "", match[1]))[0]
+        is_named = stem.lower() in message.lower()
+        return message if is_named else f"{message.rstrip('.')} ({match[1]})."
+    return message
 
 
 _MISSING = "\0"
