@@ -637,6 +637,8 @@ def _report_without_cause(
         if last:
             last = textwrap.shorten(quote(last), _LONGEST, placeholder=" ...")
             headline = f"The last error is none that envcheck knows: {last}"
+        elif unclear and not ending.failed:
+            headline = f"{meanings[0].rstrip('.')}: the log does not show the cause."
     elif harmless and not headline:
         headline = "Nothing in this log reports a failure: nothing to repair."
         findings.insert(0, _build_note(NOISE, headline, harmless))
@@ -793,6 +795,9 @@ def _is_excused(log: Log, claim: Claim) -> bool:
         # it is another driver's module that fails
         return claim.id in ("driver-missing", "driver-secure-boot")
     ends = any(map(ends_program, claim.events))
+    if any(event.signature == "jax-no-cuda-jaxlib" for event in claim.events):
+        # JAX says so of a plugin that does not start, too
+        return any("jax_plugins" in event.text for event in log.events)
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.strength < Strength.LIKELY
     if not is_unused_gpu(claim):

@@ -157,6 +157,7 @@ _PARTS = (
     r"module '[\w.]+' has no attribute '(\w+)'",
     r"`([\w.]+)` was removed",
     r"cannot find (-l[\w+-]+)",
+    r'has no member "(\w+)"',
     r"fatal error: ([\w./+-]+): No such file",
     r"[`'\"]([A-Za-z][\w.-]+)[`'\"] (?:seems to be |is |was )not (?:found|installed)",
 )
@@ -168,9 +169,10 @@ def _name_part(message: str, text: str) -> str:
         match = re.search(pattern, text)
         if match is None:
             continue
-        stem = re.split(r"[\d._]", re.sub(r"^(?:lib|-l)", "", match[1]))[0]
+        part = match[1].rstrip(".")
+        stem = re.split(r"[\d._]", re.sub(r"^(?:lib|-l)", "", part))[0]
         is_named = stem.lower() in message.lower()
-        return message if is_named else f"{message.rstrip('.')} ({match[1]})."
+        return message if is_named else f"{message.rstrip('.')} ({part})."
     return message
 
 

@@ -10,6 +10,7 @@ from envcheck.explain.log import (
     FRAMEWORKS,
     Claim,
     Log,
+    Strength,
     conclude,
     find_framework_of_message,
     normalize_capability,
@@ -19,13 +20,13 @@ from envcheck.explain.signatures import Event
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
 from envcheck.matrix.query import Matrix
-from envcheck.model import dataclass, major
+from envcheck.model import dataclass, major, replace
 from envcheck.model.versions import cuda_of_digits, matches, public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import installed_builds
 
-DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FFMPEG, OTHER = (
-    "driver", "cudnn", "tensorrt", "toolkit", "profiler", "ffmpeg", "other",
+DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, FFMPEG, OTHER = (
+    "driver", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "ffmpeg", "other",
 )  # fmt: skip
 
 # Of the others, what it means that one is missing is the conclusion missing-FAMILY.
@@ -36,7 +37,7 @@ _FAMILIES = (
     (r"lib(?:nvinfer|nvonnx|nvparsers)|nvinfer", TENSORRT),
     (r"(?:lib)?cupti", PROFILER),
     (r"(?:lib)?(?:cu|nv(?:rtc|JitLink|jitlink|ToolsExt|blas|perf|tx)|npp|nccl)", TOOLKIT),
-    (r"lib(?:torch|c10|caffe2|tensorflow|jax|shm)", "framework"),
+    (r"lib(?:torch|c10|caffe2|tensorflow|jax|shm)", FRAMEWORK),
     (r"libstdc\+\+", "stdcxx"),
     (r"(?:lib)?zlib", "zlib"),
     (r"(?:lib)?python", "python"),
@@ -105,12 +106,28 @@ def library_claims(log: Log) -> Iterator[Claim]:
     if of_toolkit:
         yield _judge_toolkit(log, of_toolkit)
     for event, library in missing:
+        if library.family == FRAMEWORK and _asks_for_itself(log):
+            yield _judge_own_part(event, library)
+            continue
         name = _read_library(log, event, library, has_toolkit=bool(of_toolkit))
         if name:
             wanted = major(library.version)
             found = ", ".join(sorted(_list_cudnn_majors(log)))
             cudnn = f"cuDNN {wanted}".rstrip()
             yield conclude(name, event, library=library.name, cudnn=cudnn, found=found)
+
+
+def _asks_for_itself(log: Log) -> bool:
+    """Return whether it is torch's own import that ended, not that of an extension."""
+    raised = log.ending.raised
+    return raised is not None and raised.owners[-1:] == ("torch",)
+
+
+def _judge_own_part(event: Event, library: Library) -> Claim:
+    """Say that a framework lacks a library of its own."""
+    named = replace(event, captures=(*event.captures, ("package", "torch")))
+    message = f"{library.name}, a part of torch, is not there: torch is installed in part."
+    return Claim("install-damaged", Strength.NAMED_PART, message, (named,))
 
 
 def _read_library(log: Log, event: Event, library: Library, *, has_toolkit: bool) -> str:

@@ -18,6 +18,7 @@ from envcheck.actions import (
 )
 from envcheck.explain.log import Log
 from envcheck.model import (
+    SYSTEM,
     Alternative,
     Facts,
     Finding,
@@ -31,6 +32,9 @@ from envcheck.remedies.situation import Situation
 _ANEW = {"--upgrade", "-U", "--force-reinstall", "--pre", "--no-binary", "--no-build-isolation"}
 # Options with which a container gets the GPUs, as commands of remedies and of logs write them.
 _GPU_OPTIONS = ("--gpus", "--nv", "nvidia.com/gpu")
+
+
+_CLUSTERS = ("slurm", "pbs", "lsf")
 
 
 def with_unrefuted_remedies(log: Log, report: Report, situation: Situation) -> Report:
@@ -57,6 +61,11 @@ def _states_machine(facts: Facts) -> bool:
     return host.os.value != "darwin" and (is_other or has_libc)
 
 
+def _needs_administrator(way: Alternative) -> bool:
+    """Return whether a way changes the machine, or types nothing."""
+    return not way.actions or any(action.scope == SYSTEM for action in way.actions)
+
+
 def _without_refuted(log: Log, finding: Finding) -> Finding:
     fix = finding.fix
     if fix is None or not fix.actions:
@@ -64,7 +73,9 @@ def _without_refuted(log: Log, finding: Finding) -> Finding:
     ways = (Alternative(fix.summary, fix.actions), *fix.alternatives)
     reasons = [find_refutation(log, way.actions) for way in ways]
     kept = [way for way, reason in zip(ways, reasons, strict=True) if not reason]
-    if len(kept) == len(ways):
+    if log.place in _CLUSTERS:  # the machine is another's: what needs no administrator first
+        kept.sort(key=_needs_administrator)
+    if kept == list(ways):
         return finding
     typed = [way for way in kept if way.actions] or kept
     if not typed:

@@ -152,6 +152,6 @@ def weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[
 
 
 def ends_program(event: Event) -> bool:
-    """Return whether a program ended by a line: an exception, or a loader that gave up."""
-    pattern = r"\W*[\w.]*(?:Error|Exception): |.{0,99}error while loading shared libraries"
+    """Return whether a program ended by a line: an exception, or an error of a tool or loader."""
+    pattern = r"\W*[\w.]*(?:Error|Exception): |error: |.{0,99}error while loading shared libraries"
     return re.match(pattern, event.text) is not None

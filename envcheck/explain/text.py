@@ -533,7 +533,7 @@ def is_shown(text: str, line_before: bytes) -> bool:
 
 _PYTHON = r"\s*(?:>>> |In \[\d+\]: )"
 _UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
-_OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
+_OTHER = r"(?:\([\w.-]+\) ?)?(?:[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> )|julia> "
 _PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
 _ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
 # a prompt holds one: looking for them is cheaper than the expression
@@ -558,6 +558,15 @@ def list_answers(chunk: bytes) -> Iterator[WrappedLine]:
         if not match:
             continue
         question, answer = match["asked"].strip(), next_line.strip()
+        # python -c "...; print(A); print(B)": each answer has a line of its own
+        printed = re.findall(r"\bprint\(([^;]*)\)(?=;|[\"']?$)", question)
+        if len(printed) > 1:
+            for place, asked in enumerate(printed):
+                shown = "".join(lines[number + place : number + place + 1])
+                yield WrappedLine(
+                    number, (line, shown), f"{asked} -> {shown.strip()}", is_certain=True
+                )
+            continue
         if re.match(_ANY_PROMPT, next_line):
             answer = "None" if re.match(_PYTHON, line) else ""
         yield WrappedLine(number, (line, next_line), f"{question} -> {answer}", is_certain=True)
