@@ -13,11 +13,9 @@ from envcheck.actions import (
     InstallPackages,
     InstallSystemPackages,
     RenameFile,
-    RunEnvcheck,
     SetVariables,
     Show,
     UnsetVariable,
-    UpgradePip,
     is_requirement,
 )
 from envcheck.matrix.package_index import index_url
@@ -30,9 +28,6 @@ from envcheck.model.fixes import (
     LeaveOutOldLibrary,
     ReinstallFiles,
     RenameShadow,
-    RestorePython,
-    SettleInstallation,
-    UpdatePip,
     UseNewerGlibc,
     UseOtherPython,
 )
@@ -42,22 +37,6 @@ from envcheck.remedies.situation import PLAIN_FILE, PROGRAM_SHELL, Actions, Situ
 from envcheck.remedies.system import system_packages
 
 _NAMED = 3  # requirements in a sentence
-
-
-def settle_installation(_: Situation, fix: SettleInstallation) -> Remedy:
-    """Finish it by its journal.
-
-    Without one nobody knows what else was wanted, and what is there is repaired.
-    """
-    folder = ("--env", fix.folder) if fix.folder else ()
-    if fix.lacks_journal:
-        complete = RunEnvcheck(
-            ("fix", *folder), "repairs what is there, and completes the environment"
-        )
-        return Remedy("Let envcheck complete the environment.", (complete,))
-    purpose = "finishes the installation, or restores the environment as it was"
-    settle = RunEnvcheck(("install", "--resume", *folder), purpose)
-    return Remedy("Let envcheck settle the installation.", (settle,))
 
 
 def reinstall_files(situation: Situation, fix: ReinstallFiles) -> Remedy:
@@ -178,21 +157,6 @@ def install_python(situation: Situation, fix: InstallPython) -> Remedy:
     build = _BUILDS.get(situation.os, "").format(cpu="aarch64" if is_arm else "x86_64")
     create = CreateEnvironment(f".venv-{minor}", UV, minor, (f"cpython-{minor}{build}",))
     return Remedy(summary, (create,))
-
-
-def restore_python(_: Situation, fix: RestorePython) -> Remedy:
-    """Name the two ways out; a new environment would not have the packages."""
-    return Remedy(
-        f"Link Python {fix.minor} into {fix.folder} again, as `python{fix.minor} -m venv` of that"
-        " folder does; its packages stay. Or install the packages for the new Python."
-    )
-
-
-def update_pip(situation: Situation, fix: UpdatePip) -> Remedy:
-    """Update pip, then install what it did not find."""
-    update = UpgradePip(situation.python)
-    summary = "Upgrade pip, then install again."
-    return Remedy(summary, (update, *situation.install(fix.requirement)))
 
 
 def use_newer_glibc(situation: Situation, fix: UseNewerGlibc) -> Remedy:

@@ -11,7 +11,6 @@ from envcheck.model.fixes import (
     ChooseFramework,
     InstallCudaBuild,
     InstallFramework,
-    InstallReplacement,
     KeepOneDistribution,
     RenewMatrix,
     UseOtherPlatform,
@@ -100,11 +99,6 @@ def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | N
     summary = f"Install {name} into the Python that runs the program: use python -m pip."
     steps = situation.install_gpu_build(name) or situation.install(identity(name).main or name)
     return Remedy(summary, (show_python, *steps))
-
-
-def install_replacement(situation: Situation, fix: InstallReplacement) -> Remedy:
-    """Install it instead."""
-    return Remedy(f"Install {fix.requirement} instead.", situation.install(fix.requirement))
 
 
 def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | None:

@@ -47,7 +47,6 @@ from envcheck.model.fixes import (
     MatchCudaOfPackage,
     MatchInstalledFramework,
     RebuildExtension,
-    ReinstallParts,
     ReplaceLabelledBuild,
     RestoreKeras2,
     RestoreRequirements,
@@ -112,12 +111,6 @@ def restore_requirements(situation: Situation, fix: RestoreRequirements) -> Reme
         with_others = f", with {' and '.join(others)}" if others else ""
         summary = f"Reinstall {owner}{with_others}: pip then installs what is missing."
     return Remedy(summary, situation.install(*requirements))
-
-
-def reinstall_parts(situation: Situation, fix: ReinstallParts) -> Remedy:
-    """Reinstall the framework, which pins its parts."""
-    summary = f"Reinstall {fix.requirement}: pip then installs the matching parts."
-    return Remedy(summary, situation.install(fix.requirement))
 
 
 def _fit_installed(situation: Situation, texts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -35,6 +35,8 @@ from envcheck.actions import (
     UninstallPackages,
     UnloadModules,
     UnsetVariable,
+    UpgradePip,
+    is_requirement,
 )
 from envcheck.host.data_files import load_data
 from envcheck.model import (
@@ -130,6 +132,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "uninstall": UninstallPackages,
     "unload_modules": UnloadModules,
     "unset": UnsetVariable,
+    "upgrade_pip": UpgradePip,
 }
 
 
@@ -315,8 +318,11 @@ def machine_steps(name: str, sudo: bool, **values: str) -> Actions:  # noqa: FBT
 def _fill_actions(rows: Iterable[Mapping[str, Any]], find: FindValue) -> Iterator[Any]:
     for row in rows:
         filled = _fill(row, find)
-        if filled:
-            yield make_action(filled)
+        made = make_action(filled) if filled else None
+        if isinstance(made, InstallPackages) and not all(map(is_requirement, made.requirements)):
+            continue
+        if made:
+            yield made
 
 
 def _fill(value: Any, find: FindValue) -> Any:
