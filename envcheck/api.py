@@ -986,10 +986,6 @@ def log_judge(
     return LogJudge(load_matrix(matrix), facts, _make_target(expect))
 
 
-def _flatten(requirements: Iterable[Requirements]) -> tuple[str, ...]:
-    return tuple(text for each in requirements for text in _list_texts(each))
-
-
 def plan(
     *requirements: Requirements,
     with_requirements: Requirements = (),
@@ -1032,7 +1028,8 @@ def plan(
     from envcheck.plan.requests import PlanOptions
     from envcheck.rules.described_machine import Description
 
-    _check_installer(installer)
+    if installer not in ("", "pip", "uv", "conda"):
+        raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
     is_here = not (platform or snapshot or container)
     if upgrade and (python or not is_here):
         raise UserError("--upgrade is of an environment here: describe no other machine.")
@@ -1041,7 +1038,8 @@ def plan(
     said = Description(python, driver, _list_texts(gpu), glibc, platform)
     options = PlanOptions(_make_target(expect).expect, installer, os.fspath(env), container, said)
     options = replace(options, repeat_options=_list_typed(given), upgrade=upgrade)
-    texts = (*_flatten(requirements), *_list_texts(with_requirements))
+    named = [text for each in requirements for text in _list_texts(each)]
+    texts = (*named, *_list_texts(with_requirements))
     asked = read_project(texts, requirement_files, constraint_files, extras, groups)
     finish = partial(use_mirror, mirror=check_mirror(torch_index))
     resolver = make_resolver(verify, verify_timeout, finish, keeps=upgrade)
@@ -1132,11 +1130,6 @@ def _judge_plan(made: Plan, verify: bool | Literal["wheels"]) -> PlanResult:  # 
     if unverified and verdict == COMPATIBLE:
         verdict = UNDETERMINED
     return PlanResult(made, verdict, unverified)
-
-
-def _check_installer(installer: str) -> None:
-    if installer not in ("", "pip", "uv", "conda"):
-        raise UserError(f"--installer {installer!r}: give pip, uv or conda.")
 
 
 def matrix(

@@ -63,7 +63,8 @@ def doctor(
     prove = None if smoke else proof.wanted(printing.form)
     with common.slow_programs() as end, common.import_progress(printing, end) as hear:
         asked |= {"prove": prove, "import_timeout": proof.seconds, "on_import": hear}
-        found = api.doctor(only=_split_ids(only), **asked)
+        ids = tuple(filter(None, map(str.strip, only.split(","))))
+        found = api.doctor(only=ids, **asked)
     tested = None
     if smoke:
         # with what it needs 20 ms, and few ask for it
@@ -99,10 +100,6 @@ def compute(
     context = Context(found.snapshot.facts, api.load_matrix(matrix), target)
     session = run_here(wanted, SmokeProgress(quiet=quiet), context)
     return replace(found, report=merge_session(found.report, session)), session
-
-
-def _split_ids(only: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in only.split(",") if name.strip())
 
 
 def _write_baseline(report: Report, path: str) -> None:

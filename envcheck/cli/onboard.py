@@ -313,14 +313,12 @@ def _list_journals(place: Place | None) -> list[Journal]:
     for each in filter(None, (driver_place(), place)):
         with suppress(PermissionError):
             journals = [Journal(each, name) for name in each.identities()]
-            found += [item for item in journals if item.lines() and _counts(item, place)]
+            for item in journals:
+                # what was taken back counts no longer
+                if item.lines() and (item.place != place or item.is_installed):
+                    found.append(item)
     # of two that began within one second the driver's is the older one
     return sorted(found, key=lambda journal: journal.identity.partition("-")[0])
-
-
-def _counts(journal: Journal, environment: Place | None) -> bool:
-    """Return whether what a journal records was not taken back."""
-    return journal.place != environment or journal.is_installed
 
 
 def _describe_changes(place: Place | None) -> Iterator[Section]:

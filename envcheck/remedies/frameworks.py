@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.actions import RunCommand, RunEnvcheck
+from envcheck.actions import RunEnvcheck
 from envcheck.frameworks import framework_names, framework_of, identity
-from envcheck.model import USER, WINDOWS, Alternative, Remedy, major_minor
+from envcheck.model import USER, Alternative, Remedy, major_minor
 from envcheck.model.fixes import (
     ChooseFramework,
     InstallCudaBuild,
@@ -16,6 +16,7 @@ from envcheck.model.fixes import (
     UseOtherPlatform,
 )
 from envcheck.model.versions import name_of, write_pin
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
     JETSON,
     Actions,
@@ -125,7 +126,8 @@ def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | 
         alternatives = (Alternative(summary, (RunEnvcheck(words, "shows the plan"),)),)
     if situation.os == "windows":
         advice = "Use WSL 2, where the Linux wheels support the GPU."
-        return Remedy(advice, (_install_wsl(fix.framework),), alternatives)
+        steps = machine_steps("install-wsl", sudo=False, framework=fix.framework)
+        return Remedy(advice, steps, alternatives)
     advice = _NO_CUDA_ON_MACOS if situation.os == "darwin" else _ELSEWHERE
     return Remedy(f"{advice}.", (), alternatives)
 
@@ -135,14 +137,6 @@ def _install_jetson_build(framework: str) -> Remedy:
         f"Install NVIDIA's build of {framework} for the JetPack that runs, or use a container image"
         " of its L4T release: the package index has no build for a Jetson."
     )
-
-
-def _install_wsl(framework: str) -> RunCommand:
-    return RunCommand(
-        ("wsl.exe", "--install"), f"WSL 2; inside it: envcheck plan {framework}", USER, (WINDOWS,),
-        check_argv=("wsl.exe", "--status"), lasting="removing WSL would remove its distributions",
-        ends_session=True,
-    )  # fmt: skip
 
 
 def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | None:

@@ -48,7 +48,7 @@ from envcheck.rules.gpu_releases import (
     package_for_machine,
     serves_capability,
 )
-from envcheck.rules.hardware import Xid, XidTable
+from envcheck.rules.hardware import XidTable
 
 _AVX = Show(
     ("grep", "-c", "-w", "avx", "/proc/cpuinfo"),
@@ -268,6 +268,11 @@ _XID_STEPS = {
     "restart-application": "pending",
 }
 
+# of the GPU's system processor
+_WITHOUT_GSP = Alternative(
+    "If it comes back, update the driver; the proprietary module also runs without GSP firmware."
+)
+
 
 def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     """Do what NVIDIA's catalogue says about the codes of a log; None where it has none of them."""
@@ -282,9 +287,8 @@ def follow_xid(situation: Situation, fix: FollowXid) -> Remedy | None:
     later = table.actions[row.follow_up] if row.follow_up else ""
     advice = f" If it comes back, {later[0].lower()}{later[1:]}" if later else ""
     steps = _build_xid_steps(situation, action, row.follow_up, fix.pci)
-    return Remedy(
-        f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, _list_gsp_ways(row)
-    )
+    ways = (_WITHOUT_GSP,) if row.name.startswith("GSP") else ()
+    return Remedy(f"{table.actions[action]} Xid {row.code}: {row.means}{advice}", steps, ways)
 
 
 def _read_recommendation(text: str) -> str:
@@ -303,18 +307,6 @@ def _build_xid_steps(situation: Situation, action: str, follow_up: str, pci: str
         step = "sanitize"
     remedy = write_fix(ServiceGpu(step, f"{pci}.0" if pci else ""), situation)
     return remedy.actions if remedy else ()
-
-
-def _list_gsp_ways(row: Xid) -> tuple[Alternative, ...]:
-    """Say how to do without the GPU's system processor, where that one failed."""
-    if not row.name.startswith("GSP"):
-        return ()
-    return (
-        Alternative(
-            "If it comes back, update the driver;"
-            " the proprietary module also runs without GSP firmware."
-        ),
-    )
 
 
 def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy | None:

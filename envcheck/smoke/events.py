@@ -121,14 +121,16 @@ def parse_events(text: str) -> ScriptEvents:
             case "framework":
                 framework = framework or event
             case "devices":
-                listings.append(_read_listing(event))
+                names = tuple(map(str, list_in(event, "devices")))
+                listings.append(Listing(str(event.get("way", "")), names))
             case "step":
                 pending = str(event.get("check")), str(event.get("device"))
             case "result":
                 results.append(_read_result(event))
                 pending = None
             case "measure":
-                measures.append(_read_measure(event))
+                value = _read_number(event.get("value"))
+                measures.append(Measure(value=value, **_read_texts(event, _OF_MEASURE)))
             case "done":
                 done = True
     return ScriptEvents(framework, tuple(listings), tuple(results), tuple(measures), pending, done)
@@ -149,14 +151,6 @@ def _read_result(event: dict[str, Any]) -> Result:
         seconds=_read_number(event.get("seconds")),
         **_read_texts(event, _TEXTS),
     )
-
-
-def _read_measure(event: dict[str, Any]) -> Measure:
-    return Measure(value=_read_number(event.get("value")), **_read_texts(event, _OF_MEASURE))
-
-
-def _read_listing(event: dict[str, Any]) -> Listing:
-    return Listing(str(event.get("way", "")), tuple(map(str, list_in(event, "devices"))))
 
 
 def _read_number(value: object) -> float:

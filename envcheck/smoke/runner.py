@@ -339,7 +339,8 @@ def _saw_no_gpu(run: Run) -> bool:
 
 
 def _run_once(task: Task, job: Job, heard: OnStep) -> Run:
-    name = "-".join(filter(None, (job.subject.name, _make_slug(job.device.label), job.part)))
+    label = re.sub(r"[^a-z0-9]", "-", job.device.label.lower())
+    name = "-".join(filter(None, (job.subject.name, label, job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _make_argv(task, job), _environment(task, job)
     watched = run_with_limits(
@@ -442,10 +443,6 @@ def _notify(job: Job, line: str, heard: OnStep) -> None:
     event = parse_object(line)
     if event.get("event") == "step":
         heard(job, str(event.get("check", "")), str(event.get("device", "")))
-
-
-def _make_slug(label: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in label.lower())
 
 
 def _read(path: str) -> str:

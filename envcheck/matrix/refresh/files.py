@@ -192,17 +192,13 @@ def _format_file(sections: Mapping[str, Any], depths: Mapping[str, int]) -> str:
 def _format_value(value: Any, depth: int, indent: str) -> str:
     """Format a value: tables down to `depth` with one item a line, deeper values on one line."""
     if depth == 0 or not value or not isinstance(value, (dict, list)):
-        return _format_line(value)
+        return json.dumps(_sort_cells(value), ensure_ascii=False, separators=(",", ":"))
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     inner = indent + " "
     body = ",\n".join(
         inner + key + _format_value(item, depth - 1, inner) for key, item in _pair_items(value)
     )
     return f"{opening}\n{body}\n{indent}{closing}"
-
-
-def _format_line(value: Any) -> str:
-    return json.dumps(_sort_cells(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def _sort_cells(value: Any) -> Any:
