@@ -531,12 +531,10 @@ def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> d
     for name, cap in list_cudnn_caps(context, source.requirements):
         bounds = next(item for item in source.requirements if name_of(item) == name)
         caps[name] = f"{bounds},{cap}"
-    return {**_problem_caps(context, candidate, source, caps), **caps}
+    return {**_problem_caps(context, candidate, source), **caps}
 
 
-def _problem_caps(
-    context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
-) -> dict[str, str]:
+def _problem_caps(context: Context, candidate: Candidate, source: CudaSource) -> dict[str, str]:
     """Take a bound on an nvidia wheel from a known problem, such as an open cuDNN."""
     bounds: dict[str, str] = {}
     if source.kind != OWN:
@@ -544,11 +542,7 @@ def _problem_caps(
     row = candidate.cuda_row
     for problem in context.matrix.problems(row.distribution, row.version, "run"):
         for item in problem.fix.split():
-            if (
-                name_of(item).startswith("nvidia-")
-                and name_of(item) not in caps
-                and _applies(context, problem)
-            ):
+            if item.startswith("nvidia-") and _applies(context, problem):
                 bounds[name_of(item)] = item
     return bounds
 

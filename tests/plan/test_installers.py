@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 import envcheck
-from envcheck.actions import InstallCondaPackages
+from envcheck.actions import ImportFrameworks, InstallCondaPackages
 from envcheck.model import Environment, RequirementSet, Step
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.steps import environment_steps, interpreter, verification_step
@@ -100,6 +100,24 @@ def test_a_folder_is_never_taken_for_a_name(folder: str, platform: str, path: st
         "-p",
         path,
     )
+
+
+@pytest.mark.parametrize(
+    ("installer", "platform", "goal", "activated"),
+    [
+        ("conda", "win_amd64", "gpu", True),  # it finds CUDA by the PATH of an activation
+        ("conda", "win_amd64", "cpu", False),
+        ("conda", "linux_x86_64", "gpu", False),
+        ("pip", "win_amd64", "gpu", False),
+    ],
+)
+def test_windows_finds_the_cuda_of_conda_in_an_activated_environment(
+    installer: str, platform: str, goal: str, *, activated: bool
+) -> None:
+    made = Environment("e", installer, "3.11", platform, packages=("python=3.11",))
+    action = verification_step(made, ("torch",), goal).action
+    assert isinstance(action, ImportFrameworks)
+    assert action.activated is activated
 
 
 @pytest.mark.parametrize(

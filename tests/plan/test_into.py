@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from envcheck.actions import ReinstallPackages
 from envcheck.model import (
     Distribution,
     Facts,
+    FileFault,
     FrameworkBuild,
     Known,
     Plan,
@@ -66,6 +68,23 @@ def into(
 def plan_of(found: EnvironmentUpdate) -> Plan:
     assert found.plan is not None
     return found.plan
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "again"),
+    [
+        ("wrapt/__init__.py", "missing", [("wrapt==1.14.2",)]),
+        ("wrapt/_wrappers.so", "optional", []),
+    ],
+)
+def test_only_what_keeps_an_import_from_working_is_reinstalled(
+    path: str, kind: str, again: list[tuple[str, ...]]
+) -> None:
+    facts = facts_of(TENSORFLOW)
+    faults = Known((FileFault("wrapt", "1.14.2", path, kind),), SEEN)
+    damaged = replace(facts, python=replace(facts.python, file_faults=faults))
+    actions = [step.action for step in plan_of(into(damaged, "tensorflow>=2.16")).steps]
+    assert [each.requirements for each in actions if isinstance(each, ReinstallPackages)] == again
 
 
 def argv_of(plan: Plan, step: str) -> tuple[str, ...]:

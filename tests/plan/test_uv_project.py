@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -224,12 +225,17 @@ def test_a_wheelhouse_installs_without_a_network(
 ) -> None:
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     options = ("--python", python, "--expect", "cpu", "--torch-index", mirror, "--no-verify")
+    Path("wheels").mkdir()
+    Path("wheels/earlier-1.0-py3-none-any.whl").write_bytes(b"of an earlier download")
     assert run(["plan", f"torch=={TORCH}", *options, "--download", "wheels"]) == 0
     made = json.loads(Path("wheels/wheelhouse.json").read_text(encoding="utf-8"))
     assert made["requirements"] == [f"torch=={TORCH}"]
     assert (made["python"], made["goal"]) == (python, "cpu")
     names = [wheel["name"] for wheel in made["wheels"]]
     assert names == ["helper-2.0-py3-none-any.whl", f"torch-{TORCH}+cpu-py3-none-any.whl"]
+    for wheel in made["wheels"]:
+        content = Path("wheels", wheel["name"]).read_bytes()
+        assert (wheel["sha256"], wheel["bytes"]) == (sha256(content).hexdigest(), len(content))
     for name in ("simple", "whl", "cache"):
         shutil.rmtree(name)  # nothing but the folder holds them
     monkeypatch.setenv("PYTHONPATH", str(Path(api.__file__).parent.parent))
