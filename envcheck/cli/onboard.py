@@ -313,10 +313,9 @@ def _list_journals(place: Place | None) -> list[Journal]:
     for each in filter(None, (driver_place(), place)):
         with suppress(PermissionError):
             journals = [Journal(each, name) for name in each.identities()]
-            for item in journals:
-                # what was taken back counts no longer
-                if item.lines() and (item.place != place or item.is_installed):
-                    found.append(item)
+            written = [item for item in journals if item.lines()]
+            # what was taken back counts no longer
+            found += [item for item in written if item.place != place or item.is_installed]
     # of two that began within one second the driver's is the older one
     return sorted(found, key=lambda journal: journal.identity.partition("-")[0])
 

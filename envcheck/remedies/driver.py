@@ -8,11 +8,7 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
-    APT,
-    DNF,
-    Action,
     BuildModules,
-    InstallSystemPackages,
     LoadModule,
     RemoveSystemPackages,
     Show,
@@ -22,7 +18,6 @@ from envcheck.actions import (
 from envcheck.model import (
     LINUX,
     SYSTEM,
-    WINDOWS,
     Alternative,
     Remedy,
     Unknown,
@@ -60,12 +55,11 @@ from envcheck.remedies.driver_install import (
 from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
     ARCH,
-    DEBIAN,
     FEDORA,
     JETSON,
+    OTHER,
     RHEL,
     SUSE,
-    UBUNTU,
     WSL,
     Actions,
     Situation,
@@ -73,11 +67,6 @@ from envcheck.remedies.situation import (
 )
 from envcheck.rules.gpu_releases import lowest_driver, package_for_machine, release_for_driver
 
-_LIST_DEVICES = Show(
-    ("lspci", "-d", "10de:"),
-    "no output means no GPU; on a cluster, request one (--gres=gpu:1)",
-    systems=(LINUX,),
-)
 _MOK = "the firmware's key list (MOK)"
 _UBUNTU_KEY = "/var/lib/shim-signed/mok/MOK.der"
 
@@ -129,7 +118,7 @@ def install_missing_driver(situation: Situation, _: InstallMissingDriver) -> Rem
     has_gpu = situation.facts.gpus.value is not None
     if has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL:
         return driver
-    return replace(driver, actions=(_LIST_DEVICES, *driver.actions))
+    return replace(driver, actions=(*machine_steps("list-devices", sudo=False), *driver.actions))
 
 
 def _install_for_builds(situation: Situation) -> Remedy:
@@ -222,7 +211,7 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
         LoadModule("nvidia", situation.sudo, "load the new one"),
     )
     if fix.kernel and fix.libraries:
-        steps = (*steps, _TWO_RELEASES)
+        steps = (*steps, *machine_steps("two-releases", sudo=False))
     reload = Alternative(
         "Without a restart, where no program uses the GPU, reload the module.", steps
     )
@@ -244,15 +233,8 @@ def _install_driver_of_module(situation: Situation, branch: str, reload: Alterna
         "Install the driver's packages of one branch,"
         f" {branch} as its module: the libraries are older."
     )
-    look = (_TWO_RELEASES,) if situation.os == "linux" or not situation.os else ()
+    look = machine_steps("two-releases" if situation.os in ("linux", "") else "", sudo=False)
     return Remedy(summary, (*look, *driver.actions), (reload,))
-
-
-_TWO_RELEASES = Show(
-    ("sh", "-c", "dpkg -l | grep -E 'nvidia-(driver|dkms|kernel)|libnvidia-compute|libcuda1'"),
-    "if it remains after a restart, two releases are installed: remove one",
-    systems=(LINUX,),
-)
 
 
 def remove_forward_compatibility(situation: Situation, fix: RemoveForwardCompatibility) -> Remedy:
@@ -275,13 +257,9 @@ def install_libcuda(situation: Situation, _: InstallLibcuda) -> Remedy:
     """Install the user-space libraries of the running driver's release."""
     release = situation.facts.driver.release.value or ""
     branch = major(release)
-    package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
     summary = "Install the driver's user-space libraries in the same release as the kernel module."
-    if not (package and branch.isdigit()):
-        return Remedy(summary)
-    named = (f"{package}={release}*",)
-    library = InstallSystemPackages(APT, named, situation.sudo, purpose="the driver's CUDA library")
-    return Remedy(summary, (library,))
+    name = f"libcuda-{situation.family}" if branch.isdigit() else ""
+    return Remedy(summary, machine_steps(name, situation.sudo, branch=branch, release=release))
 
 
 def create_device_node(situation: Situation, fix: CreateDeviceNode) -> Remedy:
@@ -304,36 +282,21 @@ def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remed
     """Install and start the fabric manager in the driver's release."""
     release = situation.facts.driver.release.value or fix.driver
     branch = major(release) if DRIVER_RELEASE.fullmatch(release) else ""
-    family, steps = situation.distribution, list[Action]()
-    is_renamed = branch and int(branch) >= _FABRIC_RENAMED  # in NVIDIA's own repository
-    if family in (DEBIAN, UBUNTU) and branch:
-        name = f"nvidia-fabricmanager-{branch}"
-        if family == DEBIAN and is_renamed:
-            name = f"nvidia-fabricmanager={release}*"
-        steps.append(InstallSystemPackages(APT, (name,), situation.sudo))
-    elif family in (RHEL, FEDORA) and branch:
-        name = "nvidia-fabricmanager" if is_renamed else "nvidia-fabric-manager"
-        steps.append(InstallSystemPackages(DNF, (f"{name}-{release}",), situation.sudo))
-    elif not situation.is_distribution_known and branch:
-        purpose = f"Debian and Ubuntu; the driver's release, {release}"
-        steps.append(
-            InstallSystemPackages(APT, (f"nvidia-fabricmanager-{branch}",), purpose=purpose)
-        )
-    elif not branch:
-        steps.append(_DRIVER_RELEASE)
-    steps.append(StartService("nvidia-fabricmanager", situation.sudo, "now and at every restart"))
+    family = situation.distribution
+    if family == OTHER and not situation.is_distribution_known:
+        family = "unknown"
+    name = f"fabric-{family}" if branch else "driver-release"
+    if branch and int(branch) < _FABRIC_RENAMED:
+        name += "-by-branch"
+    steps = (
+        *machine_steps(name, situation.sudo, branch=branch, release=release),
+        StartService("nvidia-fabricmanager", situation.sudo, "now and at every restart"),
+    )
     release_text = f" {release}" if branch else ""
     return Remedy(
         f"Install and start the fabric manager{release_text}: it must match the driver's release.",
-        tuple(steps),
+        steps,
     )
-
-
-_DRIVER_RELEASE = Show(
-    ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-    "the required release; the package is nvidia-fabricmanager-BRANCH",
-    systems=(LINUX, WINDOWS),
-)
 
 
 def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Remedy:

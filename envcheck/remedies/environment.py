@@ -14,12 +14,11 @@ from envcheck.actions import (
     InstallSystemPackages,
     RenameFile,
     SetVariables,
-    Show,
     UnsetVariable,
     is_requirement,
 )
 from envcheck.matrix.package_index import index_url
-from envcheck.model import LINUX, PIP, USER, UV, Alternative, Remedy
+from envcheck.model import PIP, USER, UV, Alternative, Remedy
 from envcheck.model.fixes import (
     ChangeVariable,
     InstallOverRemains,
@@ -32,7 +31,7 @@ from envcheck.model.fixes import (
     UseOtherPython,
 )
 from envcheck.model.versions import name_of
-from envcheck.remedies.rows import remedy_table
+from envcheck.remedies.rows import machine_steps, remedy_table
 from envcheck.remedies.situation import PLAIN_FILE, PROGRAM_SHELL, Actions, Situation, find_setting
 from envcheck.remedies.system import system_packages
 
@@ -102,8 +101,6 @@ def rename_shadow(situation: Situation, fix: RenameShadow) -> Remedy:
 
 # The Python that runs, its pip, and the C and C++ libraries below it.
 
-_LDD = Show(("ldd", "--version"), "shows the installed glibc", systems=(LINUX,))
-
 
 def use_other_python(situation: Situation, fix: UseOtherPython) -> Remedy:
     """Make an environment with the usual Python among those that serve, and install the release."""
@@ -166,7 +163,8 @@ def use_newer_glibc(situation: Situation, fix: UseNewerGlibc) -> Remedy:
         if _parse_minor(fix.version) and _parse_minor(line) >= _parse_minor(fix.version):
             system = f" (the oldest: {names})"
             break
-    check = () if situation.facts.host.libc_version.value is not None else (_LDD,)
+    is_known = situation.facts.host.libc_version.value is not None
+    check = machine_steps("" if is_known else "glibc", sudo=False)
     return Remedy(
         f"Use a system or image with glibc {fix.version} or newer{system}, or a release for an"
         " older one. Never replace the system's glibc.",

@@ -7,18 +7,12 @@ import re
 from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import (
-    RunCommand,
     RunEnvcheck,
-    Show,
     UnsetVariable,
 )
 from envcheck.frameworks import identity
 from envcheck.host.data_files import load_data
 from envcheck.model import (
-    ENVIRONMENT,
-    LINUX,
-    SYSTEM,
-    WINDOWS,
     Alternative,
     FrameworkRelease,
     Remedy,
@@ -37,6 +31,7 @@ from envcheck.model.fixes import (
 from envcheck.remedies import write_fix
 from envcheck.remedies.driver import VISIBLE, start_container_with_gpus
 from envcheck.remedies.driver_install import build_reboot
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import PROGRAM_SHELL, Actions, Situation
 from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import Build, supports_python
@@ -50,11 +45,6 @@ from envcheck.rules.gpu_releases import (
 )
 from envcheck.rules.hardware import XidTable
 
-_AVX = Show(
-    ("grep", "-c", "-w", "avx", "/proc/cpuinfo"),
-    "0: this processor has none, or a virtual one shows none",
-    systems=(LINUX,),
-)
 _WITHOUT_AVX = (
     "In a virtual machine, pass the host's CPU through with AVX (QEMU: -cpu host). "
     "Otherwise use a machine whose CPU has AVX."
@@ -312,11 +302,7 @@ def _build_xid_steps(situation: Situation, action: str, follow_up: str, pci: str
 def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy | None:
     """Use a processor with AVX, or the last release that needs none."""
     if not fix.is_stated and _needs_no_avx(situation):
-        search = ("sh", "-c", "dmesg | grep 'invalid opcode' | tail -3")
-        return Remedy(
-            _OTHER_INSTRUCTION,
-            (Show(search, "names the library", SYSTEM, (LINUX,), situation.sudo),),
-        )
+        return Remedy(_OTHER_INSTRUCTION, machine_steps("invalid-opcode", situation.sudo))
     row = None
     if fix.framework:
         row = _find_last_without(situation, fix.framework, set(fix.instructions) or {"avx"})
@@ -331,7 +317,8 @@ def use_other_processor(situation: Situation, fix: UseOtherProcessor) -> Remedy 
         alternatives = (
             Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),
         )
-    check = () if situation.facts.host.cpu_flags.value is not None else (_AVX,)
+    is_known = situation.facts.host.cpu_flags.value is not None
+    check = machine_steps("" if is_known else "avx", sudo=False)
     summary = _IF_WITHOUT_AVX if check and not fix.is_stated else _WITHOUT_AVX
     return Remedy(summary, check, alternatives)
 
@@ -367,20 +354,15 @@ def request_gpus_from_runtime(situation: Situation, _: RequestGpusFromRuntime) -
 def unset_visible_devices(situation: Situation, fix: UnsetVisibleDevices) -> Remedy:
     """Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that exist; of a scheduler, ask for a GPU."""
     if fix.by_scheduler:
-        ask = RunCommand(
-            ("srun", "--gres=gpu:1", "nvidia-smi", "-L"), "shows the GPUs of a job", ENVIRONMENT,
-            (LINUX,), unchecked="it shows the GPU itself", lasting="the job has ended",
-        )  # fmt: skip
         return Remedy(
             "Request the GPUs from the scheduler, and leave CUDA_VISIBLE_DEVICES as it sets it: in"
             " the job, programs number its GPUs from 0.",
-            (ask,),
+            machine_steps("ask-scheduler", sudo=False),
         )
     last = len(numbered_gpus(situation.context)) - 1
     other = Alternative(f"Set it to numbers from 0 to {last}.")
     if last < 0:
-        show = Show(("nvidia-smi", "-L"), "lists the GPUs", systems=(LINUX, WINDOWS))
-        other = Alternative("Select an existing GPU.", (show,))
+        other = Alternative("Select an existing GPU.", machine_steps("list-gpus", sudo=False))
     unset = UnsetVariable("CUDA_VISIBLE_DEVICES", PROGRAM_SHELL)
     value = situation.context.environment.get("CUDA_VISIBLE_DEVICES", "")
     shown = f", which is '{value}'" if re.fullmatch(r"-?[\w,-]+", value) else ""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import envcheck
 from envcheck.actions import InstallSystemPackages, Reboot
+from envcheck.host.data_files import load_data
 from envcheck.model import Fix, Gpu, Remedy
 from envcheck.model.fixes import BuildDriver, InstallKernelModule, StartFabricManager
 from envcheck.remedies import write_fix
 from envcheck.remedies.driver_install import bring_driver, is_from_elsewhere
+from envcheck.remedies.rows import MachineSteps
 from envcheck.remedies.situation import Situation
 from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
 from tests.typed import argv, argvs
@@ -243,3 +248,14 @@ def test_the_fabric_manager_of_a_release() -> None:
     assert argv(found.actions[0])[-1] == "nvidia-fabric-manager-550.163.01"
     unread = remedy(StartFabricManager(), Situation(context(driver=driver(UNREAD))))
     assert argvs(unread.actions)[0][0] == "nvidia-smi", "its package is named by the release"
+
+
+def test_every_step_that_is_asked_for_by_name_is_there() -> None:
+    steps = load_data("advice/machine_steps", MachineSteps).steps
+    package = Path(envcheck.__file__).parent
+    sources = (path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    named = {
+        name for text in sources for name in re.findall(r'machine_steps\(\s*"([a-z-]+)"', text)
+    }
+    assert len(named) > 12
+    assert named <= set(steps)
