@@ -8,16 +8,10 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
-    BuildModules,
-    LoadModule,
     RemoveSystemPackages,
-    Show,
     StartService,
-    UnloadModules,
 )
 from envcheck.model import (
-    LINUX,
-    SYSTEM,
     Alternative,
     Remedy,
     Unknown,
@@ -76,9 +70,7 @@ def install_driver(situation: Situation, fix: InstallDriver) -> Remedy:
     floor = fix.floor if fix.exact else lowest_driver(situation.context, fix.floor)
     driver = bring_driver(situation, floor, exact=fix.exact)
     unknown = isinstance(situation.facts.driver.release, Unknown) and situation.family != JETSON
-    checks = []
-    if unknown:
-        checks = [Show(("nvidia-smi",), "shows the host's driver", SYSTEM)]
+    checks = machine_steps("host-driver" if unknown else "", sudo=False)
     reason = ""
     if fix.cuda and fix.floor and unknown:
         reason = f" CUDA {fix.cuda} needs it."
@@ -135,8 +127,7 @@ def build_driver(situation: Situation, _: BuildDriver) -> Remedy:
     """Build the kernel module with the headers of the running kernel."""
     steps = (
         *install_headers(situation, find_system(situation)),
-        BuildModules(sudo=situation.sudo, purpose="build the module for the running kernel"),
-        LoadModule("nvidia", situation.sudo),
+        *machine_steps("build-module", situation.sudo),
     )
     return Remedy("Build the driver's module for the running kernel, then load it.", steps)
 
@@ -177,20 +168,17 @@ def sign_module(situation: Situation, _: SignModule) -> Remedy:
     """Make Secure Boot accept the driver's module."""
     system = find_system(situation)
     if system and system.mok_key:
-        build = BuildModules(force=True, sudo=situation.sudo, purpose="build and sign the module")
+        build = machine_steps("sign-modules", situation.sudo)
         *tools, enroll = enroll_key_of(situation, system)
-        steps: Actions = (*tools, build, enroll)
+        steps: Actions = (*tools, *build, enroll)
     elif situation.is_distribution_known:
         steps = ()
     else:
-        state = Show(
-            ("mokutil", "--sb-state"), "'SecureBoot enabled': the module needs a signature",
-            systems=(LINUX,),
-        )  # fmt: skip
+        state = machine_steps("secure-boot", sudo=False)
         other = (
             "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"
         )
-        steps = (state, *enroll_key(situation, _UBUNTU_KEY, other))
+        steps = (*state, *enroll_key(situation, _UBUNTU_KEY, other))
     alternative = Alternative("Turn Secure Boot off in the firmware setup.")
     return Remedy(
         f"Sign the module with a key enrolled in {_MOK}, then restart.",
@@ -205,11 +193,7 @@ def match_driver_parts(situation: Situation, fix: MatchDriverParts) -> Remedy:
         return Remedy(
             "Restart the host or reload its driver, then restart the container. Install nothing."
         )
-    modules = ("nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")
-    steps: Actions = (
-        UnloadModules(modules, situation.sudo, "unload the old module"),
-        LoadModule("nvidia", situation.sudo, "load the new one"),
-    )
+    steps = machine_steps("reload-modules", situation.sudo)
     if fix.kernel and fix.libraries:
         steps = (*steps, *machine_steps("two-releases", sudo=False))
     reload = Alternative(

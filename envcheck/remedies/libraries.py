@@ -15,13 +15,10 @@ from envcheck.actions import (
     InstallSystemPackages,
     LinkFile,
     SetVariables,
-    Show,
 )
 from envcheck.frameworks import identities, identity
 from envcheck.model import (
     ENVIRONMENT,
-    USER,
-    WINDOWS,
     Alternative,
     FrameworkRelease,
     Remedy,
@@ -43,6 +40,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.versions import write_pin
 from envcheck.remedies.frameworks import install_build_of_log
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
     DEBIAN,
     PLAIN_FILE,
@@ -114,9 +112,8 @@ def _list_ways(
     """List the ways to a cuDNN, the one for this machine first."""
     major = numbers(version)[0]
     if situation.os == "windows":
-        purpose = "its folder must be on PATH, in the stated version"
-        check = Show(("where.exe", f"cudnn64_{major}.dll"), purpose, USER, (WINDOWS,))
-        return [Alternative("On Windows:", (check,))]
+        check = machine_steps("cudnn-dll", sudo=False, major=str(major))
+        return [Alternative("On Windows:", check)]
     conda = _install_with_conda(situation, version)
     wheel = _install_wheel(situation, fix, build, version, cuda_major)
     if situation.has_conda:
@@ -335,13 +332,12 @@ def install_system_library(situation: Situation, fix: InstallSystemLibrary) -> R
 
 def _install_ffmpeg(situation: Situation) -> Remedy:
     steps, elsewhere = install_anywhere(situation, "ffmpeg", "FFmpeg and its shared libraries")
-    versions = "its major version; libavutil 56 to 60 are of FFmpeg 4 to 8"
-    show = Show(("ffmpeg", "-version"), versions, ENVIRONMENT)
+    show = machine_steps("ffmpeg", sudo=False)
     conda = Alternative("In a conda environment:", (install_conda_packages("ffmpeg"),))
     summary = (
         "Install FFmpeg with its shared libraries, in a major version that the package supports."
     )
-    return Remedy(summary, (*steps, show), (*elsewhere, conda))
+    return Remedy(summary, (*steps, *show), (*elsewhere, conda))
 
 
 # The CUDA libraries that come as wheels into an environment.

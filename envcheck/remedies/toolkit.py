@@ -17,15 +17,11 @@ from envcheck.actions import (
     MakeFolder,
     RunEnvcheck,
     SetVariables,
-    Show,
 )
 from envcheck.frameworks import Framework, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import (
-    ENVIRONMENT,
-    LINUX,
     SYSTEM,
-    WINDOWS,
     Alternative,
     CondaBuild,
     Remedy,
@@ -48,6 +44,7 @@ from envcheck.model.fixes import (
     UseNewerPtxas,
     UseOtherCompiler,
 )
+from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
     PROGRAM_SHELL,
     Actions,
@@ -182,10 +179,8 @@ def _bring_toolkit(
 ) -> tuple[Actions, tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
-        check = Show(
-            ("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT
-        )
-        return (replace(check, systems=(LINUX, WINDOWS)),), ()
+        purpose = f"must say {version}; NVIDIA's archive: {_ARCHIVE}"
+        return machine_steps("nvcc", sudo=False, purpose=purpose), ()
     conda_steps = _install_with_conda(situation, version, compiles=compiles)
     if situation.has_conda and conda_steps:
         return conda_steps, _install_outside_conda(situation, version, compiles=compiles)
@@ -356,14 +351,16 @@ def use_newer_ptxas(situation: Situation, fix: UseNewerPtxas) -> Remedy:
         f"Let the ptxas of CUDA {fix.cuda} or newer be found first: none before it knows"
         f" {fix.capability}."
     )
-    look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT, (LINUX,))
     triton = (
         (name, f"{root}/ptxas") for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
     )
     named = (("PATH", f"{root}:$PATH"), *triton)
     return Remedy(
         summary,
-        (look, SetVariables(named, "where that toolkit is installed; Triton reads its own two")),
+        (
+            *machine_steps("ptxas", sudo=False),
+            SetVariables(named, "where that toolkit is installed; Triton reads its own two"),
+        ),
     )
 
 
