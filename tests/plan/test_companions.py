@@ -7,9 +7,11 @@ import pytest
 from envcheck.api import plan
 from envcheck.cli.group import run
 from envcheck.model import Plan, RequestError, UserError
+from envcheck.plan.candidates import companion_options
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
-from envcheck.rules.described_machine import Description
+from envcheck.rules import Context
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
 from tests.plan.shown import render_plan_text
@@ -376,3 +378,11 @@ def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
     assert not any(
         "is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes
     )
+
+
+def test_a_withdrawn_release_that_nothing_pins_is_not_brought() -> None:
+    context = Context(planned_facts(None, DESK, matrix(), expects_gpu=False), matrix())
+    torch = matrix().releases("torch", "linux_x86_64")[0]
+    versions = [row.version for row in companion_options(context, torch, "tf-keras") if row]
+    assert "2.19.0" in versions
+    assert "2.20.0" not in versions  # its wheel is yanked

@@ -295,6 +295,23 @@ def test_a_module_that_is_merely_not_loaded_is_loaded_and_nothing_is_installed()
     assert all("nvidia-driver" not in " ".join(each.command()) for each in remedy.actions)
 
 
+@pytest.mark.parametrize(
+    ("system", "state", "is_told"),
+    [
+        (DEB12, NVSWITCH, True),
+        (UB22, NVSWITCH, False),  # whose packages bring the fabric manager with the driver
+        (DEB12, {}, False),
+        (DEB12, {**NVSWITCH, **BUILT, **SIGNED}, False),  # loading a module needs no restart
+    ],
+)
+def test_the_fabric_manager_is_planned_after_the_restart(
+    system: tuple[str, str, str, str], state: dict[str, Any], *, is_told: bool
+) -> None:
+    plan = plan_driver(DriverRequest(), compose(system, (H100, H100), state))
+    assert plan.steps
+    assert any("NVSwitch connects the GPUs" in note for note in plan.notes) is is_told
+
+
 def test_every_step_that_a_system_names_is_there() -> None:
     systems = json.loads(read_data("nvidia/driver_install.json"))["systems"]
     steps = json.loads(read_data("advice/machine_steps.json"))["steps"]

@@ -9,13 +9,23 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model import Known, UserError
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    WARNING,
+    Finding,
+    Known,
+    UserError,
+)
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
+from envcheck.plan.steps import blockers
 from envcheck.render.json_contracts import render_snapshot
+from envcheck.rules import Context
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import NAMES, snapshot_of
-from tests.plan.machines import chosen, machine, matrix, planned
+from tests.plan.machines import A100, chosen, machine, matrix, planned
 from tests.typed import argv, lasting, undo, unverified, verify
 
 FRAMEWORKS = ("tensorflow", "torch", "jax")
@@ -169,3 +179,19 @@ def test_what_a_saved_machine_holds_in_place_of_versions_ends_no_command(
     saved.write_text(json.dumps(document), encoding="utf-8")
     with suppress(UserError):  # which Python to plan for is not known
         assert run([*command, "--snapshot", str(saved)]) in (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("severity", "verdict", "blocks"),
+    [
+        (ERROR, INCOMPATIBLE, True),
+        (ERROR, UNDETERMINED, False),
+        (WARNING, INCOMPATIBLE, False),
+    ],
+)
+def test_only_a_known_error_that_nothing_mends_blocks_a_plan(
+    severity: str, verdict: str, *, blocks: bool
+) -> None:
+    finding = Finding("driver-missing", verdict, severity, "composed")
+    context = Context(planned_facts(None, A100, matrix(), expects_gpu=True), matrix())
+    assert bool(blockers([finding], context)) is blocks
