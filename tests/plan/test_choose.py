@@ -137,6 +137,15 @@ def test_old_releases_get_their_constraints(text: str, python: str, constraints:
     assert set(chosen(planned(text, on=machine(python=python))).constraints) == constraints
 
 
+def test_a_withdrawn_release_is_chosen_where_a_pin_names_it_alone() -> None:
+    """jax 0.4.32 is yanked."""
+    on = machine(python="3.11")
+    assert chosen(planned("jax==0.4.32", on=on, expect="cpu")).version == "0.4.32"
+    for text in ("jax<=0.4.32", "jax<0.4.33,>0.4.30", "jax==0.4.32.*"):
+        made = planned(text, on=on, expect="cpu")
+        assert all(item.version != "0.4.32" for item in made.releases)
+
+
 def test_a_withdrawn_name_keeps_its_last_real_release() -> None:
     release = chosen(
         planned("tensorflow-gpu==2.10.1", on=machine(python="3.10", gpu="8.0", driver="550.54.14"))
