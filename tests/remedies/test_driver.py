@@ -14,10 +14,10 @@ from envcheck.host.data_files import load_data
 from envcheck.model import Fix, Gpu, Remedy
 from envcheck.model.fixes import BuildDriver, InstallKernelModule, StartFabricManager
 from envcheck.remedies import write_fix
-from envcheck.remedies.driver_install import bring_driver, is_from_elsewhere
+from envcheck.remedies.driver_install import Offer, bring_driver, is_from_elsewhere
 from envcheck.remedies.rows import MachineSteps
 from envcheck.remedies.situation import Situation
-from tests.rules.factory_machine import NONE, UNREAD, context, driver, known
+from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, known
 from tests.typed import argv, argvs
 
 
@@ -259,3 +259,22 @@ def test_every_step_that_is_asked_for_by_name_is_there() -> None:
     }
     assert len(named) > 12
     assert named <= set(steps)
+
+
+@pytest.mark.parametrize(
+    ("floor", "serves"), [("535.309.00", True), ("535.309.01", True), ("535.309.02", False)]
+)
+def test_an_offer_of_the_very_release_that_is_needed_serves(floor: str, *, serves: bool) -> None:
+    assert Offer("open", release="535.309.01").reaches(floor, exact=False) is serves
+
+
+def test_of_two_builds_the_one_of_the_named_distribution_is_meant() -> None:
+    builds = (
+        build("1.20.0", "onnxruntime"),
+        build("1.21.0", "onnxruntime", distribution="onnxruntime-gpu"),
+    )
+    situation = Situation(context(builds=builds))
+    for name in ("onnxruntime", "onnxruntime-gpu"):
+        found = situation.build("onnxruntime", name)
+        assert found is not None
+        assert found.distribution == name
