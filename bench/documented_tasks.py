@@ -1,11 +1,13 @@
 """Type what the how-to guides and the tutorial say, each in a fresh root, and count commands and minutes.
 
     python bench/documented_tasks.py [--only wsl-2 ...] [--scratch /dev/shm] [--show]
+                                     [--system /srv/trixie] [--user root] [--python ~/.pyenv/versions/3.10.13]
 
 Needs Linux, root (for chroot), git and pexpect. Each page gets a root of its own: the system's /usr read-only, without
 /usr/local, an empty home and a clone of this checkout. An ordinary user types the two lines of README.md that install
 envcheck, and then every `sh` block of the page, in order, in one shell. A block with a title is saved as a file of that
-name. A comment in front of a block states what else a reader has to know:
+name. `--system` takes another system's root (as debootstrap makes it: python3, python3-venv, git, ca-certificates),
+`--user root` types as root, `--python` puts a Python of a folder first on PATH. A comment in front of a block states what else a reader has to know:
 
     <!-- exit 1 -->                the answer that the page describes has this exit code
     <!-- not typed: a reason -->   needs what no such root has
@@ -51,7 +53,9 @@ SAMPLE = re.compile(r"\(\.\./samples/([^)]+)\)")
 HOME = "home/you"
 KEPT = re.compile(r"PIP_|UV_|SSL_|LANG$|https?_proxy$|no_proxy$", re.IGNORECASE)
 LINKS = ("bin", "lib", "lib64", "sbin")
-ETC = ("alternatives", "hosts", "ld.so.cache", "nsswitch.conf", "os-release", "resolv.conf", "ssl")
+ETC = ("alternatives", "ld.so.cache", "nsswitch.conf", "os-release")  # of the system
+CONNECTION = ("hosts", "resolv.conf", "ssl")  # of this machine
+PYTHON = "opt/python"
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,18 @@ class Block:
             for line in joined.splitlines()
             if line.strip() and not line.lstrip().startswith("#")
         )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the pages are typed, and by whom."""
+
+    system: Path  # the root of a system
+    user: str  # of USERS
+    python: Path | None  # a folder with bin/python3, first on PATH
+
+
+USERS = {"root": 0, "you": 1000}
 
 
 @dataclass
@@ -112,15 +128,16 @@ def install_lines() -> Block:
     return Block(first.text + second.text)
 
 
-def build_root(root: Path, host: GpuHost | None) -> list[str]:
+def build_root(root: Path, host: GpuHost | None, place: Place) -> list[str]:
     """Make a root with the system alone; return the lines that mount the rest and enter it."""
-    for name in ("usr", "etc", "proc", "sys", "dev", "tmp", HOME):
+    for name in ("usr", "etc", "proc", "sys", "dev", "tmp", HOME, PYTHON):
         (root / name).mkdir(parents=True)
     for name in LINKS:
         (root / name).symlink_to(f"usr/{name}")
-    for name in ETC:
+    sources = [place.system / "etc" / name for name in ETC]
+    for source in (*sources, *(Path("/etc", name) for name in CONNECTION)):
         subprocess.run(
-            ["cp", "-rLT", f"/etc/{name}", str(root / "etc" / name)],
+            ["cp", "-rLT", str(source), str(root / "etc" / source.name)],
             check=False,
             stderr=subprocess.DEVNULL,
         )
@@ -132,14 +149,17 @@ def build_root(root: Path, host: GpuHost | None) -> list[str]:
         ["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", str(root / HOME / "envcheck")],
         check=True,
     )
-    subprocess.run(["chown", "-R", "1000:1000", str(root / HOME)], check=True)
+    owner = USERS[place.user]
+    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(root / HOME)], check=True)
     root.chmod(0o755)
     (root / "tmp").chmod(0o1777)
-    enter = "exec /usr/sbin/chroot --userspec=you . /bin/bash --noediting --norc --noprofile"
-    return [f"set -e; cd {root}", "mount --make-rprivate /", *mount_lines(root, host), enter]
+    enter = (
+        f"exec /usr/sbin/chroot --userspec={place.user} . /bin/bash --noediting --norc --noprofile"
+    )
+    return [f"set -e; cd {root}", "mount --make-rprivate /", *mount_lines(root, host, place), enter]
 
 
-def mount_lines(root: Path, host: GpuHost | None) -> Iterator[str]:
+def mount_lines(root: Path, host: GpuHost | None, place: Place) -> Iterator[str]:
     """Yield the lines that mount the system, and over it what a stand-in host shows of its GPU."""
     for folder in os.environ.get("PIP_FIND_LINKS", "").split():
         if Path(folder).is_dir():
@@ -147,9 +167,11 @@ def mount_lines(root: Path, host: GpuHost | None) -> Iterator[str]:
             yield f"mount --bind -o ro {folder} .{folder}"
     if host:
         stage(host, root / "gpu")
-        yield "mount -t overlay -o lowerdir=gpu/files/usr:/usr none usr"
+        yield f"mount -t overlay -o lowerdir=gpu/files/usr:{place.system / 'usr'} none usr"
     else:
-        yield "mount --bind -o ro /usr usr"
+        yield f"mount --bind -o ro {place.system / 'usr'} usr"
+    if place.python:
+        yield f"mount --bind -o ro {place.python} {PYTHON}"
     yield "mount -t tmpfs none usr/local; mount -t proc none proc"
     yield from (f"mount --rbind /{name} {name}" for name in ("sys", "dev"))
     if host:
@@ -168,16 +190,16 @@ def mount_lines(root: Path, host: GpuHost | None) -> Iterator[str]:
 class Shell:
     """An interactive shell of an ordinary user in a fresh root."""
 
-    def __init__(self, root: Path, host: GpuHost | None, log: Path | None) -> None:
+    def __init__(self, root: Path, host: GpuHost | None, log: Path | None, place: Place) -> None:
         variables = {name: value for name, value in os.environ.items() if KEPT.match(name)}
         variables |= {
             "HOME": f"/{HOME}",
-            "USER": "you",
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "USER": place.user,
+            "PATH": f"/{PYTHON}/bin:/usr/local/bin:/usr/bin:/bin",
             "TERM": "xterm",
         }
         variables |= {"PIP_NO_CACHE_DIR": "1", **(host.environment() if host else {})}
-        self._root = root
+        self._root, self._owner = root, USERS[place.user]
         self._child: pexpect.spawn[str] = pexpect.spawn(
             "unshare",
             [
@@ -187,7 +209,7 @@ class Shell:
                 "--kill-child",
                 "bash",
                 "-c",
-                "\n".join(build_root(root, host)),
+                "\n".join(build_root(root, host, place)),
             ],
             env=variables,
             encoding="utf-8",
@@ -215,14 +237,14 @@ class Shell:
         folder = self.type("pwd")[1].strip()
         file = self._root / folder.lstrip("/") / name
         file.write_text(text, encoding="utf-8")
-        os.chown(file, 1000, 1000)
+        os.chown(file, self._owner, self._owner)
 
     def close(self) -> None:
         """End the shell and all that it started."""
         self._child.close(force=True)
 
 
-def follow(page: Path, scratch: Path, *, show: bool) -> Task:
+def follow(page: Path, scratch: Path, place: Place, *, show: bool) -> Task:
     """Type a page in a fresh root, after the installation."""
     text = page.read_text(encoding="utf-8")
     stand_in = re.search(r"<!-- stand-in: (.+?) -->", text)
@@ -231,7 +253,7 @@ def follow(page: Path, scratch: Path, *, show: bool) -> Task:
     root = Path(tempfile.mkdtemp(dir=scratch, prefix="documented-"))
     started = time.monotonic()
     try:
-        shell = Shell(root, HOSTS.get(page.stem), Path("/dev/stderr") if show else None)
+        shell = Shell(root, HOSTS.get(page.stem), Path("/dev/stderr") if show else None, place)
         shell.type("cd envcheck")
         install = install_lines()
         if install.text not in text:  # the tutorial has the lines, too
@@ -272,7 +294,11 @@ def main() -> int:
         "--scratch", type=Path, default=Path("/dev/shm"), help="where the roots are made"
     )
     parser.add_argument("--show", action="store_true", help="show what the shell prints")
+    parser.add_argument("--system", type=Path, default=Path("/"), help="the root of another system")
+    parser.add_argument("--user", choices=USERS, default="you")
+    parser.add_argument("--python", type=Path, help="a folder with bin/python3")
     options = parser.parse_args()
+    place = Place(options.system, options.user, options.python)
     print(
         "| task | in place of a GPU | commands | minutes | outcome |",
         "|---|---|---|---|---|",
@@ -281,7 +307,7 @@ def main() -> int:
     tasks = []
     for page in PAGES:
         if not options.only or page.stem in options.only:
-            tasks.append(follow(page, options.scratch, show=options.show))
+            tasks.append(follow(page, options.scratch, place, show=options.show))
             print(tasks[-1].row(), flush=True)
     failed = sum(bool(task.failures) for task in tasks)
     print(

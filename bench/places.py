@@ -141,14 +141,24 @@ def _make(place: Place, folder: Path) -> None:
     _run(place, [UV, "pip", "install", "-q", "--python", place.python, *PACKAGES], check=True)
 
 
+def _leave_out(folder: str, names: list[str]) -> set[str]:
+    """Leave out what no place needs, and what the Python of this program has besides pip."""
+    if Path(folder).name == "site-packages":
+        return {name for name in names if not name.startswith("pip")}
+    wide = shutil.ignore_patterns("test", "tests", "idlelib", "__pycache__", "config-3*", "*.a")
+    return wide(folder, names)
+
+
 def _make_prefix(place: Place) -> None:
     """Make what conda makes: a Python of its own, and a record of each package that it installed."""
-    left_out = shutil.ignore_patterns("test", "tests", "idlelib", "__pycache__", "config-3*", "*.a")
-    shutil.copytree(sys.base_prefix, place.folder, symlinks=True, ignore=left_out)
+    shutil.copytree(sys.base_prefix, place.folder, symlinks=True, ignore=_leave_out)
     site, records = _site(place), place.folder / "conda-meta"
-    for path in site.iterdir():  # but pip, what the Python of this program has besides
-        if not path.name.startswith("pip"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    # as conda does: it looks for its own libraries below the prefix, wherever that lies
+    program = (place.folder / "bin" / "python3").resolve()
+    built = f"{sys.base_prefix}/lib\0".encode()
+    program.write_bytes(
+        program.read_bytes().replace(built, b"$ORIGIN/../lib".ljust(len(built), b"\0"))
+    )
     pip = next(site.glob("pip-*.dist-info"))
     (pip / "INSTALLER").write_text("conda\n", encoding="utf-8")
     records.mkdir()

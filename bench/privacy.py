@@ -248,7 +248,6 @@ class Room:
         yield "snapshot", ("snapshot", "--env", ".venv")
         for n in range(len(LINES)):
             yield f"run, line {n}", ("run", "--", "sh", "-c", f"cat log{n}; exit 1")
-        yield "run, no program", ("run", "--", f"./{self.form.secret}/train")
         asked = ("fleet", "run", "--engine", "slurm", "--partition", "gpu", "--again")
         yield "fleet run", (*asked, "-o", "machines")
         yield "fleet report", ("fleet", "report", "machines")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from envcheck.fleet.slurm import run_slurm
 from envcheck.host import plugins
 from envcheck.host.process import interrupt_on_signal, run_program
 from envcheck.model import Known, Snapshot, Unknown, UserError, replace
+from envcheck.model.quoting import quote
 
 HOST = "localhost"
 _FEWER = 4  # times fewer hosts are asked at a time where they took too long
@@ -59,6 +61,7 @@ def run_fleet(
         listener.on_hosts(hosts)
 
     def save(result: HostResult) -> None:
+        result = _quote_reason(result)
         name, answer = get_saved_name(result.host), result.answer
         if isinstance(answer, Snapshot) or name not in late:
             write_result(folder, result)
@@ -75,6 +78,16 @@ def run_fleet(
                 replace(request, skip=frozenset(answered | asked - late), forks=forks), own
             )
     return len(answered)
+
+
+def _quote_reason(result: HostResult) -> HostResult:
+    """Quote what a host or an engine printed: of hosts, the row's own name alone is shown."""
+    answer = result.answer
+    if isinstance(answer, Snapshot):
+        return result
+    parts = re.split(rf"\b({re.escape(result.host)})\b", answer.reason)
+    parts[::2] = map(quote, parts[::2])
+    return HostResult(result.host, Failure(answer.kind, "".join(parts)))
 
 
 def _list_undetermined(folder: Path) -> set[str]:

@@ -23,7 +23,7 @@ echo "$node $*" >> "$STANDIN/srun.log"
 while [ "$1" != sh ]; do shift; done
 case $node in
   gpu04) [ -e "$STANDIN/slept" ] || { touch "$STANDIN/slept"; exec sleep 3600; };;
-  gpu05) echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2; exit 1;;
+  gpu05) echo 'srun: error: gpu05: anna: Unable to allocate resources: Requested nodes are busy: hf_abcDEF0123456789abcd' >&2; exit 1;;
   gpu06) echo 'login banner'; printf 'ENVCHECK-SNAPSHOT {"a": \\033]0;owned\\007 [[[\\n'; exit 0;;
 esac
 exec "$@"
@@ -70,6 +70,9 @@ def test_every_node_is_a_row_and_a_further_run_reads_the_others(
     }
     assert kinds(tmp_path / "out") == {**expected, "gpu06": "broken"}
     assert code == 3
+    reason = json.loads((tmp_path / "out/gpu05.json").read_text(encoding="utf-8"))["reason"]
+    assert "gpu05" in reason
+    assert "Requested nodes are busy: ***" in reason
     assert lines[0] == "6 hosts to ask"
     assert lines[-1] == "2 hosts read, 4 without an answer."
     assert "\x1b" not in "".join(lines)
