@@ -36,7 +36,7 @@ def list_log_lines(finding: str) -> list[str]:
     names = (
         each.name
         for each in load_signatures()
-        if each.finding == finding and each.role in ("cause", "symptom", "noise")
+        if each.finding == finding and each.role in ("cause", "symptom")
     )
     shown = (quote(lines[name]).strip() for name in names if name in lines)
     return list(dict.fromkeys(line for line in shown if len(line) <= _LONGEST))

@@ -28,12 +28,16 @@ def render_html(document: Document) -> str:
     return fill("document.html", document=document)
 
 
-# In a notebook the theme around it says what is light and dark; these tones are read on both.
+# In a notebook the theme around it says what is light and dark: no tone is read on both, but one
+# that takes a third of its colour from the text is.
 _ANY_THEME = """--ground: transparent; --ink: currentColor;
 --dim: color-mix(in srgb, currentColor 70%, transparent);
 --line: color-mix(in srgb, currentColor 25%, transparent);
 --card: color-mix(in srgb, currentColor 6%, transparent);
---ok: #2c974b; --warning: #b08800; --error: #e5484d; --undetermined: #9a6ee2;"""
+--ok: color-mix(in srgb, #2c974b 65%, currentColor);
+--warning: color-mix(in srgb, #b08800 65%, currentColor);
+--error: color-mix(in srgb, #e5484d 65%, currentColor);
+--undetermined: color-mix(in srgb, #9a6ee2 65%, currentColor);"""
 
 
 def render_fragment(document: Document) -> str:

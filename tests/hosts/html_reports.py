@@ -1,10 +1,11 @@
-"""Write HTML reports of recorded machines: `python -m tests.hosts.html_reports FOLDER`, for a browser to look at."""
+"""Write HTML reports of recorded machines, one as a notebook shows it: `python -m tests.hosts.html_reports FOLDER`, for a browser to look at."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import envcheck
 from envcheck.cli.group import run
 from envcheck.render.json_contracts import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
@@ -16,6 +17,10 @@ MACHINES = (
     "no-gpu-auto",
     "nvidia-uvm-missing",
 )
+# The page of a notebook, in the colours of the system.
+NOTEBOOK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Notebook</title>
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"></head>
+<body><main><h1>Notebook</h1>{}</main></body></html>"""
 
 
 def write_reports(folder: Path) -> None:
@@ -28,6 +33,9 @@ def write_reports(folder: Path) -> None:
         with (folder / f"doctor-{name}.html").open("w", encoding="utf-8") as sys.stdout:
             run(["doctor", "--snapshot", str(file), "--format", "html"])
         sys.stdout = sys.__stdout__
+    report = envcheck.doctor(snapshot=snapshots / f"{MACHINES[1]}.json")
+    page = NOTEBOOK.format(report._repr_html_())
+    (folder / "notebook.html").write_text(page, encoding="utf-8")
     run(["fleet", "report", str(snapshots), "--html", str(folder / "fleet.html"), "-q"])
 
 
