@@ -161,9 +161,9 @@ printf 'n1 idle\\nn2 idle\\nn3 idle\\nn4 down*\\n'
 SRUN = """#!/bin/sh
 for word; do case $word in --nodelist=*) node=${word#*=};; esac; done
 while [ "$1" != sh ]; do shift; done
-echo "Welcome. $FORM"
+printf 'Welcome. %s\\n' "$FORM"
 case $node in
-  n1) echo "srun: error: Unable to allocate resources: $FORM" >&2; exit 1;;
+  n1) printf 'srun: error: Unable to allocate resources: %s\\n' "$FORM" >&2; exit 1;;
   n2) printf 'ENVCHECK-SNAPSHOT {"a": "%s" [[[\\n' "$FORM"; exit 0;;
 esac
 exec "$@"

@@ -19,7 +19,7 @@ MACHINES = (
 )
 # The page of a notebook, in the colours of the system.
 NOTEBOOK = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Notebook</title>
-<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"></head>
+<meta name="viewport" content="width=device-width"><style>html {{ color-scheme: light dark; background: Canvas; color: CanvasText; }}</style></head>
 <body><main><h1>Notebook</h1>{}</main></body></html>"""
 
 
