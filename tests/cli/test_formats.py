@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -76,5 +78,9 @@ def test_a_missing_template_engine_is_told_with_what_to_type(saved: Path, tmp_pa
     root = str(Path(__file__).parent.parent.parent)
     done = doctor(saved, "--format", "html", PYTHONPATH=f"{tmp_path}:{root}")
     assert done.returncode == 2
-    added = f"To add it, type: {sys.executable} -m pip install 'jinja2>=3.1'"
-    assert done.stderr == f"envcheck: An HTML page needs the extra html. {added}\n"
+    start = "envcheck: An HTML page needs the extra html. To add it, type: "
+    python = re.escape(sys.executable)
+    words = (
+        rf"{python} -m pip install" if find_spec("pip") else rf"\S*uv pip install --python {python}"
+    )
+    assert re.fullmatch(rf"{start}{words} 'jinja2>=3\.1'\n", done.stderr)

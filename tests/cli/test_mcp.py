@@ -259,5 +259,5 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     from envcheck.cli.group import run
 
-    with pytest.raises(UserError, match=r"the extra mcp.*-m pip install 'mcp>=2'"):
+    with pytest.raises(UserError, match=r"the extra mcp.* pip install (--python \S+ )?'mcp>=2'"):
         run(["mcp"])
