@@ -46,21 +46,14 @@ from envcheck.model import (
 from envcheck.model.quoting import quote
 from envcheck.model.versions import Requirement, can_be_met, name_of, within
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import (
-    LABEL,
-    OLDER,
-    UNLISTED,
-    WantedRelease,
-    marker_holds,
-    plugin_of,
-    supports_python,
-    wanted_releases,
-)
+from envcheck.rules.builds import plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
 from envcheck.rules.gpu_releases import driver_runs, is_data_center
 from envcheck.rules.matrix_question import find_requirer
+from envcheck.rules.requirements import marker_holds
+from envcheck.rules.targets import LABEL, OLDER, UNLISTED, WantedRelease, wanted_releases
 
 ROOT = "/usr/local/cuda"
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}

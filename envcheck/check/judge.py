@@ -31,11 +31,11 @@ from envcheck.model import (
 from envcheck.model.versions import read_requirement
 from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
-from envcheck.rules.builds import check_requirements
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Demands, Target
 from envcheck.rules.engine import judge_release
 from envcheck.rules.project import is_installed, list_required
+from envcheck.rules.targets import check_requirements
 
 
 @dataclass

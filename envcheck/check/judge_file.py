@@ -37,10 +37,10 @@ from envcheck.model.versions import matches
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
-from envcheck.rules.builds import is_for_gpu_alone
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.described_machine import Description
 from envcheck.rules.engine import find
+from envcheck.rules.targets import is_for_gpu_alone
 
 PROJECT = -1  # stands for the command that installs what a project requires besides
 UNSTATED = Description()

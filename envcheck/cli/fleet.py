@@ -41,7 +41,7 @@ from envcheck.render.fleet import (
     render_run_json,
 )
 from envcheck.rules import Target
-from envcheck.rules.builds import check_requirements
+from envcheck.rules.targets import check_requirements
 
 if TYPE_CHECKING:
     from envcheck.fleet.history import Changes

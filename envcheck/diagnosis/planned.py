@@ -47,7 +47,7 @@ from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.builds import REMOVED, is_conda_build, judged_frameworks, wanted_releases
+from envcheck.rules.builds import is_conda_build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import (
@@ -56,6 +56,7 @@ from envcheck.rules.described_machine import (
     planned_facts,
 )
 from envcheck.rules.engine import judge_release
+from envcheck.rules.targets import REMOVED, judged_frameworks, wanted_releases
 
 # Findings that go with the release that is replaced.
 _REPLACED_FINDINGS = RELEASE_FINDINGS | {

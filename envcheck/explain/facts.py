@@ -37,8 +37,8 @@ from envcheck.model import (
 )
 from envcheck.model.quoting import quote
 from envcheck.model.versions import cuda_of_number, name_of, public_version
-from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Context, Target
+from envcheck.rules.targets import check_requirements
 
 R = TypeVar("R")
 _NOT_SAID = Unknown("failed", "the log does not say")

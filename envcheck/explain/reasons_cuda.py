@@ -13,6 +13,7 @@ from envcheck.explain.log import (
     Strength,
     conclude,
     find_framework_of_message,
+    find_framework_of_package,
     normalize_capability,
     parse_number,
 )
@@ -106,8 +107,9 @@ def library_claims(log: Log) -> Iterator[Claim]:
     if of_toolkit:
         yield _judge_toolkit(log, of_toolkit)
     for event, library in missing:
-        if library.family == FRAMEWORK and _asks_for_itself(log):
-            yield _judge_own_part(event, library)
+        own = _find_own_import(log) if library.family == FRAMEWORK else ""
+        if own:
+            yield _judge_own_part(event, library, own)
             continue
         name = _read_library(log, event, library, has_toolkit=bool(of_toolkit))
         if name:
@@ -117,16 +119,16 @@ def library_claims(log: Log) -> Iterator[Claim]:
             yield conclude(name, event, library=library.name, cudnn=cudnn, found=found)
 
 
-def _asks_for_itself(log: Log) -> bool:
-    """Return whether it is torch's own import that ended, not that of an extension."""
-    raised = log.ending.raised
-    return raised is not None and raised.owners[-1:] == ("torch",)
+def _find_own_import(log: Log) -> str:
+    """Name the framework whose own import ended, not that of an extension; "" for none."""
+    owner = "".join(log.ending.raised.owners[-1:]) if log.ending.raised else ""
+    return owner if find_framework_of_package(owner) else ""
 
 
-def _judge_own_part(event: Event, library: Library) -> Claim:
+def _judge_own_part(event: Event, library: Library, package: str) -> Claim:
     """Say that a framework lacks a library of its own."""
-    named = replace(event, captures=(*event.captures, ("package", "torch")))
-    message = f"{library.name}, a part of torch, is not there: torch is installed in part."
+    named = replace(event, captures=(*event.captures, ("package", package)))
+    message = f"{library.name}, a part of {package}, is not there: {package} is installed in part."
     return Claim("install-damaged", Strength.NAMED_PART, message, (named,))
 
 
@@ -344,7 +346,7 @@ def parse_cudnn_version(text: str) -> tuple[int, ...]:
 
 
 def _judge_cudnn_versions(log: Log, event: Event) -> Claim:
-    from envcheck.rules.toolkit import OTHER_MAJOR, version_fault  # most logs name no cuDNN
+    from envcheck.rules.cudnn import OTHER_MAJOR, version_fault
 
     loaded, required = (
         parse_cudnn_version(event.values[name]) for name in ("cudnn_loaded", "cudnn_built")

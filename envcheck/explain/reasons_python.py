@@ -23,7 +23,7 @@ from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, name_of, public_version, within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
-from envcheck.rules.builds import easiest_for_pip, lowest_glibc
+from envcheck.rules.requirements import easiest_for_pip, lowest_glibc
 
 # what lets pip find nothing to install
 REFUSALS = (

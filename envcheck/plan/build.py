@@ -69,7 +69,7 @@ from envcheck.plan.steps import (
     with_remedies,
 )
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import is_free_threaded, rows_by_extra, wheel_glibc
+from envcheck.rules.builds import is_free_threaded, rows_by_extra
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -81,6 +81,7 @@ from envcheck.rules.described_machine import (
 from envcheck.rules.gpu_architecture import is_reported_to_fail
 from envcheck.rules.gpu_releases import driver_floor, full_driver, newest_branch
 from envcheck.rules.matrix_question import is_refused_for_gpu
+from envcheck.rules.requirements import wheel_glibc
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another
 # system.

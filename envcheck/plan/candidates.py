@@ -34,21 +34,13 @@ from envcheck.model.fixes import BoundCudnn
 from envcheck.model.versions import can_be_met, clauses, name_of, within
 from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
-from envcheck.rules.builds import (
-    has_extra_wheels,
-    has_extras,
-    library_of,
-    plugin_of,
-    resolve_extras,
-    rows_by_extra,
-    supports_python,
-    wheel_glibc,
-)
+from envcheck.rules.builds import library_of, plugin_of, rows_by_extra, supports_python
 from envcheck.rules.context import Context
+from envcheck.rules.cudnn import list_cudnn_caps
 from envcheck.rules.gpu_releases import NONE as NO_CODE
 from envcheck.rules.gpu_releases import coverage, driver_runs, parse_target
 from envcheck.rules.matrix_question import is_refused_for_gpu
-from envcheck.rules.toolkit import list_cudnn_caps
+from envcheck.rules.requirements import has_extra_wheels, has_extras, resolve_extras, wheel_glibc
 
 
 @dataclass

@@ -43,9 +43,10 @@ from envcheck.plan.choose import CandidateJudgement, Choice
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
-from envcheck.rules.builds import easiest_for_pip, is_free_threaded, wheel_glibc
+from envcheck.rules.builds import is_free_threaded
 from envcheck.rules.context import Context, Target
 from envcheck.rules.gpu_releases import driver_runs
+from envcheck.rules.requirements import easiest_for_pip, wheel_glibc
 
 
 @dataclass

@@ -45,11 +45,13 @@ from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
 from envcheck.plan.steps import CREATE, interpreter, pip_of, with_remedies
 from envcheck.rules import Target, evaluate
-from envcheck.rules.builds import Build, judged_frameworks, needs_of, wanted_releases
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins
 from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules.requirements import needs_of
+from envcheck.rules.targets import judged_frameworks, wanted_releases
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from envcheck.model import RequestError, dataclass, field, replace
 from envcheck.model.text import counted
 from envcheck.model.versions import Requirement, can_be_met, read_requirement
 from envcheck.plan.requests import UnknownPackageError, read_requests
-from envcheck.rules.builds import marker_holds
 from envcheck.rules.context import Context
+from envcheck.rules.requirements import marker_holds
 
 if TYPE_CHECKING:
     from envcheck.plan.wheelhouse import Wheelhouse

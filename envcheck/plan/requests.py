@@ -20,10 +20,10 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.versions import Requirement, can_be_met, name_of, read_requirement
-from envcheck.rules.builds import UnknownNameError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import Description, capabilities
 from envcheck.rules.gpu_releases import driver_floor, toolkit_of
+from envcheck.rules.targets import UnknownNameError, check_requirements
 
 DRIVER = "driver"  # asks for NVIDIA's driver, in place of a requirement
 ENGINES = ("docker", "containerd", "podman")  # of containers that get the GPUs

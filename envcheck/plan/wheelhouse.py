@@ -20,8 +20,8 @@ from envcheck.plan.candidates import machine_glibc, python_minor
 from envcheck.plan.data import plan_data
 from envcheck.plan.uv_project import compile_plan, only_environment
 from envcheck.plan.verify import UnreachableError, find_uv, index_options, platform_name
-from envcheck.rules.builds import lowest_glibc
 from envcheck.rules.context import Context
+from envcheck.rules.requirements import lowest_glibc
 
 MANIFEST, PINS = "wheelhouse.json", "requirements.txt"
 SCHEMA = "envcheck/wheelhouse/1"

@@ -53,11 +53,11 @@ def _import_late(module: str, function: str, *, selects: bool = False) -> Probe:
 PROBES: Dict[str, Probe] = {
     "python": _import_late("python", "collect_python", selects=True),
     "toolkits": _import_late("toolkit", "collect_toolkits"),
-    "compilers": _import_late("toolkit", "collect_compilers"),
+    "compilers": _import_late("compilers", "collect_compilers"),
     "driver": _import_late("driver", "collect_driver"),
     "gpus": _import_late("gpus", "collect_gpus"),
     "other_gpus": _import_late("gpus", "collect_other_gpus"),
-    "cudnn tensorrt nccl": _import_late("toolkit", "collect_libraries"),
+    "cudnn tensorrt nccl": _import_late("cuda_libraries", "collect_libraries"),
     "host": _import_late("host", "collect_host"),
 }
 

@@ -26,8 +26,9 @@ from envcheck.remedies.situation import (
 )
 from envcheck.remedies.system import system_packages
 from envcheck.rules import Context
-from envcheck.rules.builds import Build, is_conda_build, wanted_releases
+from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, nearest_index_build
+from envcheck.rules.targets import wanted_releases
 
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
 _NO_CUDA_ON_MACOS = (

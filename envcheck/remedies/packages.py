@@ -69,10 +69,11 @@ from envcheck.remedies.toolkit import (
     is_plain_path,
     use_other_compiler,
 )
-from envcheck.rules.builds import Build, is_conda_build, is_free_threaded, requirements_on
+from envcheck.rules.builds import Build, is_conda_build, is_free_threaded
+from envcheck.rules.compilers import toolkits_with_nvcc
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import capabilities
-from envcheck.rules.toolkit import toolkits_with_nvcc
+from envcheck.rules.requirements import requirements_on
 
 
 def install_requirements(situation: Situation, fix: InstallRequirements) -> Remedy:

@@ -34,13 +34,14 @@ from envcheck.matrix.package_index import index_url
 from envcheck.matrix.query import Matrix
 from envcheck.model import CONDA, PIP, UV, Absent, Facts, FrameworkRelease, numbers, replace
 from envcheck.model.versions import public_version
-from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import (
     best_gpu_row,
     find_index_build,
     gpu_requirement,
 )
+from envcheck.rules.targets import JudgedFramework, judged_builds, judged_frameworks
 
 Actions: TypeAlias = tuple[Action, ...]  # one after the other
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"

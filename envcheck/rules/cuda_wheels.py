@@ -34,16 +34,9 @@ from envcheck.model.fixes import (
     UseNewerGlibc,
 )
 from envcheck.model.versions import can_be_met, name_of
-from envcheck.rules.builds import (
-    Build,
-    JudgedFramework,
-    is_conda_build,
-    judged_builds,
-    judged_frameworks,
-    unfound_libraries,
-    wanted_releases,
-)
+from envcheck.rules.builds import Build, is_conda_build, unfound_libraries
 from envcheck.rules.context import Context, Seen, cite, each, rule, show_fact
+from envcheck.rules.cudnn import installed_version, is_served_by_system
 from envcheck.rules.dependencies import pin_findings
 from envcheck.rules.gpu_releases import (
     best_gpu_row,
@@ -53,13 +46,13 @@ from envcheck.rules.gpu_releases import (
     has_cuda_wheels,
     problem_findings,
 )
-from envcheck.rules.toolkit import (
-    installed_version,
-    is_served_by_system,
-    name_some,
-    system_toolkits,
-    weigh,
+from envcheck.rules.targets import (
+    JudgedFramework,
+    judged_builds,
+    judged_frameworks,
+    wanted_releases,
 )
+from envcheck.rules.toolkit import name_some, system_toolkits, weigh
 
 
 def _load_data() -> CudaWheels:

@@ -37,24 +37,23 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.text import shorten
 from envcheck.model.versions import clauses, write_pin
-from envcheck.rules.builds import (
+from envcheck.rules.builds import unfound_libraries
+from envcheck.rules.context import Context, cite, once, rule
+from envcheck.rules.cudnn import installed_version
+from envcheck.rules.gpu_releases import constraints_on, problem_findings
+from envcheck.rules.linking import is_proven
+from envcheck.rules.python import find_import
+from envcheck.rules.requirements import (
     KnownBreak,
     Need,
     TriedRelease,
     is_met,
     is_nvidia,
-    judged_builds,
-    judged_frameworks,
     needs_of,
     tried_citation,
     tried_release,
-    unfound_libraries,
 )
-from envcheck.rules.context import Context, cite, once, rule
-from envcheck.rules.gpu_releases import constraints_on, problem_findings
-from envcheck.rules.linking import is_proven
-from envcheck.rules.python import find_import
-from envcheck.rules.toolkit import installed_version
+from envcheck.rules.targets import judged_builds, judged_frameworks
 
 OTHER, BUILD = "dependency-conflict", "extension-build-mismatch"
 _ABOUT = {

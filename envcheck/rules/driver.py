@@ -63,7 +63,7 @@ from envcheck.model.fixes import (
     StartFabricManager,
     UnsetVisibleDevices,
 )
-from envcheck.rules.builds import Build, judged_builds, package_builds
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, Seen, cite, each, once, rule
 from envcheck.rules.gpu_architecture import (
     TOO_OLD,
@@ -91,6 +91,7 @@ from envcheck.rules.gpu_releases import (
     visible_selection,
     was_given_gpus,
 )
+from envcheck.rules.targets import judged_builds, package_builds
 
 _FOREIGN = ("nouveau", "vfio-pci")
 

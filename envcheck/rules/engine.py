@@ -29,7 +29,9 @@ from envcheck.model import (
 )
 from envcheck.model.text import counted, shorten
 from envcheck.rules import (  # noqa: F401 - importing these registers their rules
+    compilers,
     cuda_wheels,
+    cudnn,
     dependencies,
     driver,
     frameworks,
@@ -41,11 +43,12 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     toolkit,
     variables,
 )
-from envcheck.rules.builds import Build, judged_builds, target_builds, wanted_releases
+from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import BUILD, catalogue, rank_findings, shorten_message, what_stops
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpu_releases import cuda_starts
 from envcheck.rules.python import DEATH
+from envcheck.rules.targets import judged_builds, target_builds, wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:

@@ -57,30 +57,11 @@ from envcheck.model.versions import (
     write_pin,
 )
 from envcheck.rules.builds import (
-    EXTRA,
-    EXTRA_PLATFORM,
-    LABEL,
-    LIBC,
-    OLDER,
-    PEER,
-    PLATFORM,
-    PYTHON,
-    REMOVED,
-    UNLISTED,
     Build,
-    JudgedFramework,
-    WantedRelease,
-    extra_table,
     installed_builds,
     is_conda_build,
     is_free_threaded,
-    judged_builds,
-    judged_frameworks,
-    list_extras,
-    needs_of,
-    required_frameworks,
     supports_python,
-    wanted_releases,
 )
 from envcheck.rules.context import Context, UndecidedError, cite, each, once, rule
 from envcheck.rules.dependencies import breaks_framework, fails_with_requirements
@@ -91,6 +72,25 @@ from envcheck.rules.gpu_releases import (
     has_gpu_build,
     problem_findings,
     vendor_of_build,
+)
+from envcheck.rules.requirements import extra_table, list_extras, needs_of
+from envcheck.rules.targets import (
+    EXTRA,
+    EXTRA_PLATFORM,
+    LABEL,
+    LIBC,
+    OLDER,
+    PEER,
+    PLATFORM,
+    PYTHON,
+    REMOVED,
+    UNLISTED,
+    JudgedFramework,
+    WantedRelease,
+    judged_builds,
+    judged_frameworks,
+    required_frameworks,
+    wanted_releases,
 )
 
 

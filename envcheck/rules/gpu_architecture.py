@@ -34,7 +34,7 @@ from envcheck.model.fixes import (
     UseBuildForGpu,
 )
 from envcheck.model.versions import within
-from envcheck.rules.builds import NO_ROW, Build, judged_builds, package_builds, wanted_releases
+from envcheck.rules.builds import NO_ROW, Build
 from envcheck.rules.context import Context, UndecidedError, cite, rule
 from envcheck.rules.gpu_releases import (
     JIT,
@@ -47,6 +47,7 @@ from envcheck.rules.gpu_releases import (
     problem_findings,
     toolkit_of,
 )
+from envcheck.rules.targets import judged_builds, package_builds, wanted_releases
 
 
 @dataclass

@@ -44,14 +44,9 @@ from envcheck.model import (
 )
 from envcheck.model.fixes import InstallRequirements
 from envcheck.model.versions import matches, name_of, write_pin
-from envcheck.rules.builds import (
-    Build,
-    is_conda_build,
-    judged_builds,
-    judged_frameworks,
-    supports_python,
-)
+from envcheck.rules.builds import Build, is_conda_build, supports_python
 from envcheck.rules.context import Context, UndecidedError, cite, once
+from envcheck.rules.targets import judged_builds, judged_frameworks
 
 
 def problem_findings(

@@ -37,14 +37,7 @@ from envcheck.model.fixes import (
     UseMachineWithGpu,
     UseOtherProcessor,
 )
-from envcheck.rules.builds import (
-    Build,
-    build_of,
-    is_for_gpu_alone,
-    is_from_conda,
-    judged_builds,
-    wanted_releases,
-)
+from envcheck.rules.builds import Build, build_of, is_from_conda
 from envcheck.rules.context import Context, Seen, UndecidedError, cite, rule
 from envcheck.rules.gpu_releases import (
     cuda_starts,
@@ -53,6 +46,7 @@ from envcheck.rules.gpu_releases import (
     other_gpu_name,
     other_vendors,
 )
+from envcheck.rules.targets import is_for_gpu_alone, judged_builds, wanted_releases
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {

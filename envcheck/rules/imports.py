@@ -35,7 +35,6 @@ from envcheck.model import (
 from envcheck.model.fixes import LeaveOutFolders, ReinstallFiles
 from envcheck.model.text import FRAME, read_tracebacks
 from envcheck.model.versions import name_of
-from envcheck.rules.builds import target_builds
 from envcheck.rules.catalogue import catalogue, what_stops
 from envcheck.rules.context import Context, once
 from envcheck.rules.python import (
@@ -45,6 +44,7 @@ from envcheck.rules.python import (
     died_of_damage,
     find_lost_modules,
 )
+from envcheck.rules.targets import target_builds
 
 _LONGEST = 300  # characters of an exception in a sentence
 

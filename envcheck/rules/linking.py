@@ -50,19 +50,12 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.text import find_group
 from envcheck.model.versions import find_requirement, name_of, within
-from envcheck.rules.builds import (
-    Build,
-    Need,
-    installed_builds,
-    judged_builds,
-    label_cuda,
-    marker_holds,
-    needs_of,
-    package_builds,
-)
+from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, cite, once, rule
 from envcheck.rules.gpu_releases import constraints_on
 from envcheck.rules.python import find_import
+from envcheck.rules.requirements import Need, marker_holds, needs_of
+from envcheck.rules.targets import judged_builds, package_builds
 from envcheck.rules.toolkit import built_for_cuda, library_name
 
 CONFLICT = "cuda-wheel-conflict"

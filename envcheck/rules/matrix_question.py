@@ -43,10 +43,7 @@ from envcheck.model.text import counted
 from envcheck.model.versions import matches, name_of, read_requirement, write_pin
 from envcheck.rules.builds import (
     build_of,
-    check_requirements,
-    extra_rows,
     find_plugin,
-    has_extras,
     is_free_threaded,
     library_of,
     plugin_of,
@@ -66,6 +63,8 @@ from envcheck.rules.driver import is_ptx_too_new
 from envcheck.rules.engine import ReleaseJudge
 from envcheck.rules.gpu_architecture import cuda_of_ptx, serves_no_gpu
 from envcheck.rules.gpu_releases import driver_runs, fits_machine, floor_of
+from envcheck.rules.requirements import extra_rows, has_extras
+from envcheck.rules.targets import check_requirements
 
 
 @dataclass

@@ -26,9 +26,10 @@ from envcheck.model import (
 )
 from envcheck.model.fixes import HideGpu, InstallDriver, InstallRequirements
 from envcheck.model.versions import Requirement, name_of, read_requirement, within
-from envcheck.rules.builds import Build, installed_builds, marker_holds
+from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError, once, rule
 from envcheck.rules.gpu_releases import gpu_name, judged_gpus
+from envcheck.rules.requirements import marker_holds
 
 
 @once

@@ -60,21 +60,16 @@ from envcheck.model.fixes import (
 from envcheck.model.releases import FrameworkRelease
 from envcheck.model.text import read_tracebacks, shorten
 from envcheck.model.versions import name_needs, public_version
-from envcheck.rules.builds import (
-    BITS,
-    GLIBC,
-    Build,
+from envcheck.rules.builds import Build, is_conda_build
+from envcheck.rules.context import Context, cite, once, rule
+from envcheck.rules.requirements import (
     easiest_for_pip,
-    is_conda_build,
     is_met,
-    judged_builds,
     tag_glibcxx,
-    target_builds,
     tried_release,
-    wanted_releases,
     wheel_glibc,
 )
-from envcheck.rules.context import Context, cite, once, rule
+from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
 
 _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 

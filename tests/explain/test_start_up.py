@@ -9,7 +9,7 @@ from pathlib import Path
 LOG = "RuntimeError: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
 UNNEEDED = (
     "zlib", "envcheck.diagnosis.planned", "envcheck.plan.choose", "envcheck.plan.requests",
-    "envcheck.probes", "envcheck.rules.toolkit", "envcheck.rules.driver", "envcheck.rules.engine",
+    "envcheck.probes", "envcheck.rules.cudnn", "envcheck.rules.driver", "envcheck.rules.engine",
     "envcheck.rules.gpu_architecture", "rich",
 )  # fmt: skip
 

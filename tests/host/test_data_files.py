@@ -34,13 +34,13 @@ from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.linking import Linking
 from envcheck.remedies.repositories import RepositoryKeys
 from envcheck.remedies.rows import MachineSteps
-from envcheck.rules.builds import ExtraTable, PipTags, TriedRequirements
 from envcheck.rules.catalogue import catalogue
+from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.dependencies import EqualReleaseTable
 from envcheck.rules.gpu_architecture import PartialCode, PtxasTable
 from envcheck.rules.hardware import HealthSigns, XidTable
 from envcheck.rules.python import Imports
-from envcheck.rules.toolkit import BuiltWhenUsed
+from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [

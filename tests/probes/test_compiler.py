@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, CompilerFacts, Unknown
-from envcheck.probes.toolkit import (
+from envcheck.probes.compilers import (
     collect_compilers,
     make_version_command,
     parse_compiler_version,

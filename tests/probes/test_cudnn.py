@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, LibraryInstall, Unknown
-from envcheck.probes.package_managers import parse_dpkg_status
-from envcheck.probes.toolkit import (
+from envcheck.probes.cuda_libraries import (
     CUDNN,
     NCCL,
     TENSORRT,
@@ -18,6 +17,7 @@ from envcheck.probes.toolkit import (
     parse_library_name,
     parse_version_macros,
 )
+from envcheck.probes.package_managers import parse_dpkg_status
 from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "cudnn"

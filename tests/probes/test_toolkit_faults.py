@@ -9,7 +9,8 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, ToolkitFacts, ToolkitInstall, Unknown
-from envcheck.probes.toolkit import collect_libraries, collect_toolkits
+from envcheck.probes.cuda_libraries import collect_libraries
+from envcheck.probes.toolkit import collect_toolkits
 from tests.patience import PATIENCE
 from tests.work import assert_linear
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.model import Absent
-from envcheck.probes.toolkit import collect_libraries, collect_toolkits
+from envcheck.probes.cuda_libraries import collect_libraries
+from envcheck.probes.toolkit import collect_toolkits
 from tests.hosts.recorded_host import RecordedHost
 
 CUDA = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA"

@@ -9,8 +9,8 @@ import pytest
 from envcheck.model import NUMPY_1, Absent, FileFault, LibraryInstall, replace
 from envcheck.model.fixes import InstallRequirements
 from envcheck.model.versions import name_of
-from envcheck.rules.builds import tried_release
 from envcheck.rules.dependencies import violations
+from envcheck.rules.requirements import tried_release
 from tests.rules.factory_python import (
     build,
     context,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, WARNING, OtherGpu
+from envcheck.rules.cudnn import cudnn_cap, list_cudnn_caps
 from envcheck.rules.gpu_releases import other_gpu_name, usable_gpus
-from envcheck.rules.toolkit import cudnn_cap, list_cudnn_caps
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, run
 
 NEW = gpu("NVIDIA GeForce RTX 4090", "8.9", 0)

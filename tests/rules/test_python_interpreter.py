@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import NOTE, UNDETERMINED, Absent, FrameworkRelease, InterpreterFault
-from envcheck.rules.builds import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
+from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
 from tests.rules.factory_python import (
     UNREADABLE,
     build,

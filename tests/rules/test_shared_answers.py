@@ -10,10 +10,10 @@ import pytest
 from envcheck.matrix.load import load_matrix
 from envcheck.model import ERROR, Absent, Facts, Finding
 from envcheck.rules import Context, Target, engine
-from envcheck.rules.builds import wanted_releases
 from envcheck.rules.context import Rule, once
 from envcheck.rules.engine import Judgement, ReleaseJudge
 from envcheck.rules.matrix_question import Question, RowJudge, find_releases
+from envcheck.rules.targets import wanted_releases
 
 RELEASES = ("torch==2.6.0", "torch==2.7.1", "tensorflow==2.15.0")
 CPU = Context(Facts(gpus=Absent(("/sys/bus/pci/devices",))), load_matrix(), Target("cpu"))

@@ -10,7 +10,8 @@ from packaging.version import Version
 from envcheck.model import ERROR, INCOMPATIBLE, Absent, Facts, Finding, RequestError
 from envcheck.model.fixes import InstallRequirements
 from envcheck.rules import evaluate
-from envcheck.rules.builds import (
+from envcheck.rules.engine import write_headline
+from envcheck.rules.targets import (
     BITS,
     GLIBC,
     LIBC,
@@ -25,7 +26,6 @@ from envcheck.rules.builds import (
     target_builds,
     wanted_releases,
 )
-from envcheck.rules.engine import write_headline
 from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix
 
 
