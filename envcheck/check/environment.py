@@ -617,6 +617,8 @@ class Environment:
                 is_for_gpu = Known(value=False, source=_at(cpuonly or line))
             elif is_pinned or wants_cuda or "cuda" in build:
                 is_for_gpu = Known(value=True, source=_at(line))
+            elif framework in self._builds:  # its other package has said it: jaxlib, before jax
+                is_for_gpu = self._builds[framework].cuda_build
             installed = Distribution(framework, version, installer="conda")
             self._put(framework, installed, is_for_gpu, line, libraries=Known((), _at(line)))
             label = f"{framework} {version}".rstrip()

@@ -19,11 +19,14 @@ from envcheck.model.fixes import (
     RemoveFromLibraryPath,
     RestoreRequirements,
     UnsetVisibleDevices,
+    UseOtherPython,
 )
 from envcheck.model.versions import name_of
+from envcheck.remedies.system import system_packages
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import Build, installed_builds, supports_python
 from envcheck.rules.described_machine import Description, with_hardware
+from envcheck.rules.engine import find
 from envcheck.rules.frameworks import fitting_package
 from envcheck.rules.gpu_releases import full_driver, toolkit_of
 
@@ -55,6 +58,8 @@ def with_file_remedy(
             or _another_image(finding, environment, context)
             or fix
         )
+    elif isinstance(finding.cure, UseOtherPython):
+        fix = _another_python(fix, finding.cure, environment) or fix
     elif finding.id == _CPU_BUILD:
         fix = _build_for_gpu(places, environment) or fix
     elif finding.id == "driver-not-in-container" and environment.blueprint.lacks_gpu:
@@ -136,6 +141,36 @@ def _write_change(line: Line, text: str) -> str:
         stated = line.text.partition(" ;")[0]
         return f"Ask for `{text}` in the project and lock it again: {line.location} has `{stated}`."
     return f"In {line.location}, write `{text}` in place of `{line.text}`."
+
+
+def _another_python(
+    fix: Remedy | None, cure: UseOtherPython, environment: Environment
+) -> Remedy | None:
+    """Write the newest Python that serves all that the file lists, where a line names its Python.
+
+    That is conda's line, or the tag of Python's own image.
+    """
+    blueprint, image = environment.blueprint, environment.image
+    pins = (each for each in blueprint.conda if each.spec[0] == "python" and each.spec[1])
+    line, old, start = next(pins, None), "", ""
+    if line is not None:
+        old, start = line.text, "python="
+    elif blueprint.python is None and image.python:
+        match = re.search(r"(\bpython:)3\.\d+[\d.]*", image.reference)
+        old, start = (match[0], match[1]) if match else ("", "")
+    place = line.location if line else image.location
+    if not old:
+        return None
+    usual = system_packages().python.usual
+    newest_first = sorted(cure.pythons, key=numbers, reverse=True)
+    for python in sorted(newest_first, key=lambda each: each != usual):
+        stated = replace(blueprint, python=Line(python, place))
+        trial = Environment(stated, environment.matrix, environment.goal, Description())
+        context = Context(trial.final_facts(), trial.matrix, Target(trial.goal))
+        if not find(context, frozenset({"python-unsupported"}), trial.commands)[0]:
+            text = f"In {place}, write `{start}{python}` in place of `{old}`."
+            return Remedy(text, (), fix.alternatives if fix else ())
+    return None
 
 
 def _compile_elsewhere(

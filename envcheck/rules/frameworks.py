@@ -285,6 +285,8 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
         if wanted.obstacle != PYTHON:
             continue
         yield _no_wheel_for_python(context, wanted, wanted.rejected[0])
+    if context.is_built_later:
+        yield from _list_unbuilt_by_conda(context)
     yield from problem_findings(context, "python-unsupported")
 
 
@@ -304,6 +306,32 @@ def _no_wheel_for_python(
         evidence,
         cure=UseOtherPython(tuple(pythons), requirement, other_release=other),
     )
+
+
+def _list_unbuilt_by_conda(context: Context) -> Iterator[Finding]:
+    """Find releases that Conda is asked for with a Python for which nobody has built them.
+
+    A channel builds none for Pythons below those of the wheels, whose sources refuse them. Above
+    these it is ahead by one release of Python at most.
+    """
+    version = context.python.version.value
+    for build in installed_builds(context):
+        row = build.release
+        if not version or row is None or not row.pythons or not is_conda_build(context, build):
+            continue
+        pythons = sorted(row.pythons, key=numbers)
+        major_number, minor_number = numbers(version)[:2]
+        newest_major, newest_minor = numbers(pythons[-1])
+        is_newer = (major_number, minor_number) > (newest_major, newest_minor + 1)
+        if not is_newer and (major_number, minor_number) >= numbers(pythons[0]):
+            continue
+        yield context.report(
+            f"{build.label} is not built for Python {version}; its wheels are for"
+            f" {_available_pythons(context, row)}.",
+            "python.version",
+            cite(row.label, f"Python {', '.join(pythons)}", row),
+            cure=UseOtherPython(tuple(pythons), build.pin),
+        )
 
 
 def _available_pythons(context: Context, row: FrameworkRelease) -> str:

@@ -777,6 +777,28 @@ def test_what_a_pyproject_leaves_to_setup_py_is_read_there() -> None:
     assert "python-unsupported" in {item.id for item in report.findings}
 
 
+@pytest.mark.parametrize(
+    ("python", "spec", "written"),
+    [
+        ("3.11", "tensorflow-gpu=1.15", "3.7"),  # two Pythons after the wheels' newest
+        ("3.9", "jax=0.5.0", "3.12"),  # below those of its metadata
+        ("3.9", "jaxlib=0.5.0=cuda*", "3.12"),
+        ("3.12", "pytorch=2.1.2", ""),  # conda-forge has built it for one more than the wheels
+        ("3.10", "pytorch=2.1.2", ""),
+    ],
+)
+def test_conda_has_no_build_far_from_the_pythons_of_the_wheels(
+    python: str, spec: str, written: str
+) -> None:
+    report = judged(f"dependencies:\n  - python={python}\n  - {spec}\n", "environment.yml")
+    found = [item for item in report.findings if item.id == "python-unsupported"]
+    assert [item.fix.summary for item in found if item.fix] == [
+        f"In environment.yml:2, write `python={written}` in place of `python={python}`."
+        for _ in filter(None, [written])
+    ]
+    assert report.verdict == ("incompatible" if written else "compatible")
+
+
 CONDA_ENVIRONMENT = """channels: [pytorch, nvidia]
 dependencies:
   - python=3.11

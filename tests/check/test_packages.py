@@ -499,7 +499,7 @@ def test_what_is_open_until_it_runs_is_said_so_and_once() -> None:
     assert "Driver decided when it runs" in report
     assert "GPU decided when it runs" in report
     assert "unknown" not in report
-    assert report.count("create an environment with one") == 1
+    assert report.count("In Dockerfile:1, write `python:3.11` in place of `python:3.12`.") == 1
     assert "Shows only when the environment runs: " in report
     assert "Not decided before" not in report
 
