@@ -411,6 +411,10 @@ class Environment:
             return
         self.places.append(Place(line, item.distribution, label, item.required_by))
         if row is None:
+            if item.specifier.startswith("==") and item.obstacle == UNLISTED:
+                pinned = Distribution(item.distribution, item.specifier.strip("="))
+                self._installed[pinned.name] = pinned
+                self.places.append(Place(line, pinned.name, pinned.label))
             return
         source = _at(line)
         before = self._rows.get(row.distribution)

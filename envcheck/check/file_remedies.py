@@ -16,6 +16,7 @@ from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_min
 from envcheck.model.fixes import (
     ChangeVariable,
     InstallCudaLibraries,
+    KeepOneDistribution,
     RemoveFromLibraryPath,
     RestoreRequirements,
     UnsetVisibleDevices,
@@ -91,7 +92,11 @@ def _leave_out(finding: Finding, places: list[Place], environment: Environment) 
                 f" {other} of Conda; or install all of these with pip."
             )
     kind, verb = "", ""
-    if isinstance(finding.cure, _OF_VARIABLES):
+    if isinstance(finding.cure, KeepOneDistribution):
+        kept = name_of(finding.cure.kept)
+        places = [replace(each, kind="rival") for each in places if each.name != kept]
+        kind, verb = "rival", "Leave out"
+    elif isinstance(finding.cure, _OF_VARIABLES):
         kind, verb = "variable", "Leave out"
     elif isinstance(finding.cure, (InstallCudaLibraries, RestoreRequirements)):
         kind, verb = "uninstalled", "Do not uninstall"
@@ -118,7 +123,9 @@ def _edit(fix: Remedy, places: list[Place], conda: Lines) -> Remedy:
         kept = _keep_extras(text, line)
         if line in conda:  # by its own name there: pytorch
             kept = re.sub(r"^[\w-]+=", line.spec[0], text)
-        if kept not in {line.text, line.text.replace("==", "=")}:
+        # a lock's label of the same release stays: 2.8.0+cpu
+        unlabelled = re.sub(r"\+\w+", "", line.text)
+        if kept not in {line.text, unlabelled, line.text.replace("==", "=")}:
             changes.setdefault(line, []).append(kept)
     written = [_write_change(line, f"{' '.join(texts)}{index}") for line, texts in changes.items()]
     if len(written) == 1:  # the line says it; what the plan says of it would be said twice

@@ -312,11 +312,9 @@ def _goal(blueprint: Blueprint, asked: Sequence[Line], expect: str, matrix: Matr
     image = blueprint.image
     if any(line.text.startswith("cpuonly") for line in blueprint.conda) and not is_for_gpu(image):
         return "cpu"
-    names = (
-        *(line.name for line in (*lines, *asked)),
-        *(text.partition("==")[0] for text in image.packages),
-    )
-    by_package = any(is_for_gpu_alone(matrix, name) for name in names)
+    stated = (*lines, *asked, *(Line(text, image.location) for text in image.packages))
+    named = filter(None, (line.requirement for line in stated))
+    by_package = any(is_for_gpu_alone(matrix, item.name, item.specifier) for item in named)
     is_asked = blueprint.asks_gpu or blueprint.toolkit
     return "gpu" if is_for_gpu(image) or is_asked or by_name or by_package else "cpu"
 

@@ -405,6 +405,8 @@ def _cited(context: Context, item: Need) -> tuple[Evidence, ...]:
 
 def _build_cure(context: Context, item: Need) -> Fix:
     if _within_framework(context, item):
+        if context.is_built_later:  # its line pins the part
+            return InstallRequirements((item.requirement,))
         extras = (_extra(context, item),)
         return ReinstallParts(write_pin(item.owner.name, item.owner.public, extras))
     # the framework stays, its dependant moves

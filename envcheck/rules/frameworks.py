@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import companions, framework_names, identities, identity, imported_modules
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
-from envcheck.matrix.package_index import package_index
+from envcheck.matrix.package_index import CPU, package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -538,11 +538,12 @@ def _describe_constraint(context: Context) -> str:
 def fitting_package(context: Context, name: str, build: Build) -> str:
     """Name the newest release of a package that goes with an installed framework; "" for none."""
     rows = context.matrix.companions_of(build.framework, build.version, context.platform, name)
-    row = build.row or build.release
+    row, on_index = build.row or build.release, companion_row(name).on_index
     fitting = (
         item
         for item in rows
-        if supports_python(context, item) and (row is None or shares_cuda(item, row))
+        if supports_python(context, item)
+        and (row is None or shares_cuda(item, row) or (row.local == CPU and on_index))
     )
     return next((item.pin for item in fitting), "")
 

@@ -504,12 +504,12 @@ def package_builds(context: Context) -> tuple[Build, ...]:
     return (*builds, *(build_of(row) for row in wanted if row is not None and _has_cuda(row)))
 
 
-def is_for_gpu_alone(matrix: Matrix, name: str) -> bool:
-    """Return whether a package on top computes on no CPU.
+def is_for_gpu_alone(matrix: Matrix, name: str, specifier: str = "") -> bool:
+    """Return whether a package on top, in the releases that are admitted, computes on no CPU.
 
     Its wheels hold CUDA code, and none is for a system without CUDA.
     """
-    rows = matrix.companion_releases(name)
+    rows = matrix.companion_releases(name, None, specifier) or matrix.companion_releases(name)
     return any(row.cuda_build for row in rows) and not any(
         row.platform.startswith("macosx") for row in rows
     )

@@ -122,6 +122,8 @@ def test_a_removed_package_is_named_with_its_line() -> None:
 def test_a_python_without_wheels_and_an_old_libc() -> None:
     old = judged("FROM python:3.13-slim-bookworm\nRUN pip install tensorflow==2.10.1\n")
     assert ("python-unsupported", "Dockerfile:2") in told(old)
+    system = judged("FROM centos:7\nRUN yum install -y python3 && pip3 install torch==2.1.0\n")
+    assert ("python-unsupported", "Dockerfile:2") in told(system)
     libc = judged("FROM centos:7\nRUN yum install -y python3.11 && pip install torch==2.7.1\n")
     assert ("glibc-too-old", "Dockerfile:2") in told(libc)
 

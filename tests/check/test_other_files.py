@@ -778,6 +778,45 @@ def test_what_a_pyproject_leaves_to_setup_py_is_read_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "found", "summary"),
+    [
+        (  # the released wheels of bitsandbytes were for CUDA alone then
+            "--index-url https://download.pytorch.org/whl/cpu\ntorch==2.6.0\nbitsandbytes==0.45.3",
+            "framework-cpu-build",
+            "Use PyTorch's index for a CUDA variant",
+        ),
+        ("torch==2.6.0\nbitsandbytes==0.49.1", "", ""),  # one for macOS, too
+        (
+            "jax==0.6.2\njaxlib==0.5.3",
+            "dependency-conflict",
+            "In r.txt:2, write `jaxlib<=0.6.2,>=0.6.2` in place of `jaxlib==0.5.3`.",
+        ),
+        (  # nobody has published this onnxruntime-gpu; it would lie over the other all the same
+            "onnxruntime==1.20.1\nonnxruntime-gpu==1.20.1",
+            "framework-duplicate-dists",
+            "Leave out `onnxruntime==1.20.1` (r.txt:1).",
+        ),
+        (
+            "--index-url https://download.pytorch.org/whl/cpu\ntorch==2.8.0+cpu\ntorchvision==0.22.1",
+            "dependency-conflict",
+            "In r.txt:3, write `torchvision==0.23.0` in place of `torchvision==0.22.1`.",
+        ),
+    ],
+)
+def test_the_remedy_of_a_file_is_an_edit_of_the_line_at_fault(
+    lines: str, found: str, summary: str
+) -> None:
+    report = judged(lines, "r.txt")
+    first = report.findings[0]
+    if not found:
+        assert report.verdict == "compatible"
+        return
+    assert (first.id, first.primary) == (found, True)
+    assert first.fix is not None
+    assert first.fix.summary.startswith(summary)
+
+
+@pytest.mark.parametrize(
     ("python", "spec", "written"),
     [
         ("3.11", "tensorflow-gpu=1.15", "3.7"),  # two Pythons after the wheels' newest
