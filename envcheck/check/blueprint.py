@@ -42,6 +42,7 @@ class Line:
     index: str = ""
     label: str = ""  # of the builds on the index that its command names: cu126
     is_only_index: bool = False  # the command asks no other index first
+    is_on_default: bool = False  # its command names no index, and nothing before has set one
     own_index: str = ""  # an index with such builds that is not the framework's own
     command: int = 0  # which command of the file installs it: those of one are resolved together
     is_isolated: bool = True  # pip builds its sources where nothing else is installed

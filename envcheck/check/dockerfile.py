@@ -471,6 +471,12 @@ _CUDA_FOLDER = re.compile(r"cuda|cudnn|/usr/(?:local/)?lib")
 _LOADER_PATH = "LD_LIBRARY_PATH"
 
 
+# What names a package index for all commands.
+_SETS_INDEX = re.compile(
+    r"(?:PIP|UV)_\w*(?:INDEX|LINKS|CONFIG|BACKEND)|pip\.conf|pip[\d.]* config|uv\.toml"
+)
+
+
 class Stage:
     """One FROM with what its instructions say; it starts as its parent ended."""
 
@@ -489,6 +495,7 @@ class Stage:
         # Another Python, or a permission, that makes pip install although the distribution's Python
         # refuses.
         self.has_own_python = False
+        self.sets_index = not blueprint.image.source  # or its image may: pip asks another one
 
     def start_from(self, parent: Stage) -> None:
         """Begin with what another stage ended with."""
@@ -497,6 +504,7 @@ class Stage:
         self.helpers += parent.helpers
         self.environment_sources += parent.environment_sources
         self.has_own_python = parent.has_own_python
+        self.sets_index |= parent.sets_index
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
@@ -504,6 +512,7 @@ class Stage:
         texts = (item.value, *(document.text for document in item.documents))
         if any(_LOADER_PATH in text for text in texts):
             self._keep(loader_path=self._line(f"{_LOADER_PATH} is set"))
+        self.sets_index |= any(map(_SETS_INDEX.search, texts))
         if item.keyword == "ENV":
             self._environment(item)
         elif item.keyword == "ARG":
@@ -725,6 +734,7 @@ class Stage:
         found = read_lines(stated, self.files, self.files, set(), is_only=install.is_only_index)
         names = ("is_isolated", "is_resolved", "is_upgrade")
         flags = {name: getattr(install, name) for name in names}
+        flags["is_on_default"] = not (self.sets_index or urls or found.indexes)
         command = self.blueprint.next_command
         added = [replace(line, command=command, **flags) for line in found.requirements]
         if install.is_removal:

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from envcheck.check.blueprint import Blueprint, Image, Line, find_spec
+from envcheck.check.requirement_files import is_on_index
 from envcheck.check.selection import may_hold
 from envcheck.frameworks import identities, identity
 from envcheck.host.known_variables import keep_known_variables
@@ -286,7 +287,12 @@ class Environment:
             built = tuple(filter(None, sources))
             self._ask(
                 Target(
-                    self.goal, tuple(texts.values()), beside=beside, sources=built, brings=brings
+                    self.goal,
+                    tuple(texts.values()),
+                    beside=beside,
+                    sources=built,
+                    brings=brings,
+                    unfound=tuple(line.text for line in asked if _is_unfound(line)),
                 )
             )
         self.refused += [
@@ -677,6 +683,15 @@ def _names(words: str, label: str) -> bool:
 
 def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:
     return Unknown(why, part.reason, (part.place,))
+
+
+def _is_unfound(line: Line) -> bool:
+    """Return whether no index that its command asks has the build whose label it names."""
+    stated = line.requirement
+    if stated is None or not stated.label or line.links or not is_on_index(line):
+        return False
+    is_on_other = line.is_only_index and line.label not in ("", stated.label)
+    return line.is_on_default or is_on_other
 
 
 def _at(line: Line) -> Source:

@@ -12,7 +12,17 @@ from envcheck.check.blueprint import Line, Lines
 from envcheck.check.environment import Environment, Place
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
-from envcheck.model import ERROR, Alternative, Finding, Remedy, major, major_minor, numbers, replace
+from envcheck.model import (
+    ERROR,
+    Alternative,
+    Finding,
+    Known,
+    Remedy,
+    major,
+    major_minor,
+    numbers,
+    replace,
+)
 from envcheck.model.fixes import (
     ChangeVariable,
     InstallCudaLibraries,
@@ -60,7 +70,8 @@ def with_file_remedy(
             or fix
         )
     elif isinstance(finding.cure, UseOtherPython):
-        fix = _another_python(fix, finding.cure, environment) or fix
+        written = _another_python(finding.cure, environment)
+        fix = replace(fix, summary=written, actions=()) if fix and written else fix
     elif finding.id == _CPU_BUILD:
         fix = _build_for_gpu(places, environment) or fix
     elif finding.id == "driver-not-in-container" and environment.blueprint.lacks_gpu:
@@ -150,34 +161,26 @@ def _write_change(line: Line, text: str) -> str:
     return f"In {line.location}, write `{text}` in place of `{line.text}`."
 
 
-def _another_python(
-    fix: Remedy | None, cure: UseOtherPython, environment: Environment
-) -> Remedy | None:
-    """Write the newest Python that serves all that the file lists, where a line names its Python.
+def _another_python(cure: UseOtherPython, environment: Environment) -> str:
+    """Write a Python that serves all that the file lists, where a line of it names Python.
 
-    That is conda's line, or the tag of Python's own image.
+    That is conda's line, or the tag of Python's own image. "" where there is none.
     """
     blueprint, image = environment.blueprint, environment.image
-    pins = (each for each in blueprint.conda if each.spec[0] == "python" and each.spec[1])
-    line, old, start = next(pins, None), "", ""
-    if line is not None:
-        old, start = line.text, "python="
-    elif blueprint.python is None and image.python:
-        match = re.search(r"(\bpython:)3\.\d+[\d.]*", image.reference)
-        old, start = (match[0], match[1]) if match else ("", "")
-    place = line.location if line else image.location
-    if not old:
-        return None
-    usual = system_packages().python.usual
-    newest_first = sorted(cure.pythons, key=numbers, reverse=True)
-    for python in sorted(newest_first, key=lambda each: each != usual):
-        stated = replace(blueprint, python=Line(python, place))
+    version = environment.base.python.version
+    where = version.source.where if isinstance(version, Known) else ""
+    lines = (*blueprint.conda, Line(image.reference, image.location))
+    words = [line.text for line in lines if line.location == where]
+    match = re.search(r"\b(python[=:]+)\d\.\d+[\d.]*", "\n".join(words))
+    if match is None:
+        return ""
+    for python in (system_packages().python.usual, *reversed(cure.pythons)):
+        stated = replace(blueprint, python=Line(python, where))
         trial = Environment(stated, environment.matrix, environment.goal, Description())
         context = Context(trial.final_facts(), trial.matrix, Target(trial.goal))
         if not find(context, frozenset({"python-unsupported"}), trial.commands)[0]:
-            text = f"In {place}, write `{start}{python}` in place of `{old}`."
-            return Remedy(text, (), fix.alternatives if fix else ())
-    return None
+            return f"In {where}, write `{match[1]}{python}` in place of `{match[0]}`."
+    return ""
 
 
 def _compile_elsewhere(

@@ -599,16 +599,16 @@ def with_index(indexes: Iterable[str], lines: Iterable[Line], *, is_only: bool =
     return tuple(
         replace(
             line,
-            index=kind if _is_on_index(line) else "",
-            label=label,
+            index=kind if is_on_index(line) else "",
+            label=next((end for end in map(_end, kinds) if f"+{end}" in line.text), label),
             is_only_index=is_only,
-            own_index="" if _is_on_index(line) else own,
+            own_index="" if is_on_index(line) else own,
         )
         for line in lines
     )
 
 
-def _is_on_index(line: Line) -> bool:
+def is_on_index(line: Line) -> bool:
     """Return whether PyTorch's own index has builds of a package."""
     name = name_of(line.text)
     return package_index(name) is not None or companion_row(name).on_index

@@ -113,6 +113,7 @@ class Target:
     brings: bool = True
     decisive: str = ""
     demands: Demands = NO_DEMANDS
+    unfound: tuple[str, ...] = ()  # builds with a label, which no index has that is asked
 
 
 DEFAULT_TARGET = Target()
@@ -134,6 +135,7 @@ class Context:
         )
         self.beside, self.sources, self.command = target.beside, target.sources, target.command
         self.decisive, self.demands = target.decisive, target.demands
+        self.unfound = target.unfound
         # See `once`: what was answered without a look at the requirements, and the rest.
         self.machine_answers: Answers = {}
         self.answers: Answers = {}

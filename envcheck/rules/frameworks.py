@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import companions, framework_names, identities, identity, imported_modules
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.companions import asked_of, companion_row, shares_cuda
-from envcheck.matrix.package_index import CPU, package_index
+from envcheck.matrix.package_index import CPU, index_url, package_index
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -308,6 +308,22 @@ def _no_wheel_for_python(
     )
 
 
+@rule("python-unsupported", goal="any", installs=True)
+def label_unfound(context: Context) -> Iterator[Finding]:
+    """Find builds with a label that a command asks other indexes for."""
+    if not context.unfound:
+        return
+    name, label = name_of(context.unfound[0]), context.unfound[0].rpartition("+")[2]
+    index = index_url(next(iter(companion_row(name).frameworks), name), label)
+    releases = " and ".join(context.unfound)
+    yield context.report(
+        f"No index that is asked has {releases.replace('==', ' ')}: builds +{label} are on the"
+        " framework's own alone.",
+        Evidence(index, releases),
+        cure=Advise(f"Name their index: `--extra-index-url {index}`."),
+    )
+
+
 def _list_unbuilt_by_conda(context: Context) -> Iterator[Finding]:
     """Find releases that Conda is asked for with a Python for which nobody has built them.
 
@@ -320,16 +336,14 @@ def _list_unbuilt_by_conda(context: Context) -> Iterator[Finding]:
         if not version or row is None or not row.pythons or not is_conda_build(context, build):
             continue
         pythons = sorted(row.pythons, key=numbers)
-        major_number, minor_number = numbers(version)[:2]
-        newest_major, newest_minor = numbers(pythons[-1])
-        is_newer = (major_number, minor_number) > (newest_major, newest_minor + 1)
-        if not is_newer and (major_number, minor_number) >= numbers(pythons[0]):
+        newest = numbers(pythons[-1])
+        if numbers(pythons[0]) <= numbers(version)[:2] <= (newest[0], newest[1] + 1):
             continue
+        stated = ", ".join(pythons)
         yield context.report(
-            f"{build.label} is not built for Python {version}; its wheels are for"
-            f" {_available_pythons(context, row)}.",
+            f"{build.label} is not built for Python {version}; its wheels are for {stated}.",
             "python.version",
-            cite(row.label, f"Python {', '.join(pythons)}", row),
+            cite(row.label, f"Python {stated}", row),
             cure=UseOtherPython(tuple(pythons), build.pin),
         )
 

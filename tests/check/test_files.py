@@ -119,6 +119,45 @@ def test_a_removed_package_is_named_with_its_line() -> None:
     assert told(report) == [("framework-package-removed", "Dockerfile:3")]
 
 
+WHEELS = "https://download.pytorch.org/whl"
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "is_found"),
+    [
+        ("FROM python:3.11-slim\n", "", False),
+        ("FROM python:3.11-slim\n", f" --index-url {WHEELS}/cu118", False),
+        ("FROM python:3.11-slim\n", f" --extra-index-url {WHEELS}/cu121", True),
+        (
+            "FROM python:3.11-slim\n",
+            f" --index-url {WHEELS}/cu118 --extra-index-url {WHEELS}/cu121",
+            True,
+        ),
+        ("FROM python:3.11-slim\n", f" -f {WHEELS}/torch_stable.html", True),
+        (f"FROM python:3.11-slim\nENV PIP_EXTRA_INDEX_URL={WHEELS}/cu121\n", "", True),
+        ("FROM python:3.11-slim\nRUN pip config set global.index-url https://a/b\n", "", True),
+        ("FROM python:3.11-slim\nCOPY pip.conf /etc/pip.conf\n", "", True),
+        ("FROM ghcr.io/company/base\n", "", True),  # which may name an index
+    ],
+)
+def test_a_build_with_a_label_is_on_no_index_but_its_own(
+    before: str, options: str, *, is_found: bool
+) -> None:
+    report = judged(f"{before}RUN pip install torch==2.5.1+cu121{options}\n")
+    found = [item for item in report.findings if item.id == "python-unsupported"]
+    assert [item.fix.summary for item in found if item.fix] == [
+        f"Name their index: `--extra-index-url {WHEELS}/cu121`."
+    ] * (not is_found)
+    assert (report.verdict == "incompatible") != is_found
+
+
+def test_a_requirements_file_may_leave_its_index_to_the_command() -> None:
+    text = "torch==2.5.1+cu121\n"
+    assert judged(text, "requirements.txt").verdict == "compatible"
+    other = judged(f"--index-url {WHEELS}/cu118\n{text}", "requirements.txt")
+    assert told(other) == [("python-unsupported", "requirements.txt:2")]
+
+
 def test_a_python_without_wheels_and_an_old_libc() -> None:
     old = judged("FROM python:3.13-slim-bookworm\nRUN pip install tensorflow==2.10.1\n")
     assert ("python-unsupported", "Dockerfile:2") in told(old)
