@@ -376,7 +376,7 @@ _INSTALLED = {
     PACMAN: "pacman -Q",
 }
 # tools that a system has before or uses besides: taking them away could break it
-_SHARED = frozenset(("ca-certificates", "curl", "gnupg", "gnupg2", "mokutil", "openssl"))
+_SHARED = frozenset(("ca-certificates", "curl", "gnupg", "gnupg2", "gpg", "mokutil", "openssl"))
 # what still asks, such as a licence, fails
 _UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}
 

@@ -61,7 +61,17 @@ def test_the_same_index_gives_the_same_bytes(published: Reader) -> None:
 def test_a_sample_of_each_framework_agrees_with_its_wheels(published: Reader) -> None:
     listings = [list_framework(published, name) for name in document()["releases"]]
     found = verify(document(), listings, published, 12, lambda *_: None)
-    assert (found.rows, found.disagreements, found.unread) == (12, [], [])
+    # what was published since is no disagreement: `matrix refresh` brings it
+    of_listed = [
+        item
+        for item in found.disagreements
+        if item.matrix != "missing" or _is_listed(item.framework, item.version)
+    ]
+    assert (found.rows, of_listed, found.unread) == (12, [], [])
+
+
+def _is_listed(framework: str, version: str) -> bool:
+    return version in document()["releases"][framework]
 
 
 def _unchecked(found: dict[str, Any], name: str) -> dict[str, Any]:
