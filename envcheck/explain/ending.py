@@ -20,13 +20,13 @@ _WORK = (
     r"|\" 200\b|\| 200 \||100%(?:\||\x20(?!/))|completed in|finished (?:in|with)|tokens/s|tokens"
     r" per second"
     r"|Application startup complete|\b[Tt]raining (?:has )?(?:finished|completed?|done)\b"
-    r"|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
+    r"|^No broken requirements found|\bBuilt target\b|\bSuccessfully built\b|\bDONE \d"
     r"|\b(?:accuracy|bleu|f1|rouge\w{0,3}|score)['\"]?\W{1,3}\d|^<(?:PIL|IPython)\.\w"
 )
 # What says of itself that it is done: the rest of the work above may have been cut off.
 _DONE = (
     r"(?i)succe|\b(?:installed|audited) \d|passed|complete|finished|100%|\bdone\b"
-    r"|Built target"
+    r"|Built target|^No broken requirements found"
 )
 _FAILING = (
     r"(?i)error|\bfail|exception|traceback|\babort|\bcannot\b|\bcan't\b|\bunable\b|\bkilled\b"

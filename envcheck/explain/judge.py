@@ -407,6 +407,9 @@ def judge_log(
             harmless = (
                 f"Nothing in this log fails, but what is installed does not fit: {unmet_text}"
             )
+            claim = Claim("dependency-conflict", Strength.USUAL, unmet_text, (unmet[-1],))
+            found = _build_joined_finding(log, machine, claim, claim)
+            notes.insert(0, replace(found, severity=WARNING, verdict=COMPATIBLE))
     symptoms = _select_symptoms(log, expects_gpu=expects_gpu)
     return _report_without_cause(log, ordered, notes, symptoms, harmless)
 

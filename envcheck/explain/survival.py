@@ -127,6 +127,9 @@ def _kind_without_gpu(event: Event) -> str:
     return signatures_by_name()[event.signature].without_gpu
 
 
+_WARNS = r"[Ww]arning\b|\bWARN|\b(?:may|might) not\b"
+
+
 def weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[Claim]:
     """Weaken what is installed only, or was survived, where something else failed."""
     past = [
@@ -142,13 +145,29 @@ def weigh_what_failed_last(claims: Sequence[Claim], ending: Ending) -> Iterator[
     failed_ids = {claim.id for claim in failed if claim.strength >= Strength.FAILED_CALL}
     raised = ending.raised
     is_root = raised is not None and not re.search(PEER_GONE, raised.message)
+    decided = {claim.id for claim in claims if _decides_end(claim, ending)}
     for claim in claims:
         weighed = claim
+        if decided and claim.id not in decided and _only_warns(claim, decided):
+            weighed = replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU))
         if is_root and all(re.search(PEER_GONE, event.text) for event in claim.events):
             weighed = replace(claim, strength=min(claim.strength, Strength.AFTERMATH))
         if claim in past and not failed_ids <= {*catalogue()[claim.id].explains, claim.id}:
             weighed = replace(claim, strength=min(claim.strength, Strength.UNUSED_GPU))
         yield weighed
+
+
+def _decides_end(claim: Claim, ending: Ending) -> bool:
+    """Return whether a claim says by itself why the program ended, in the exception's own line."""
+    if ending.raised is None or claim.id == "program-error" or claim.strength < Strength.DECIDED:
+        return False
+    return any(event.line == ending.raised.number for event in claim.events)
+
+
+def _only_warns(claim: Claim, decided: set[str]) -> bool:
+    """Return whether messages warn of what might go wrong, and explain nothing of what did."""
+    warns = [re.search(_WARNS, event.text) for event in claim.events]
+    return bool(warns) and all(warns) and decided.isdisjoint(catalogue()[claim.id].explains)
 
 
 def ends_program(event: Event) -> bool:

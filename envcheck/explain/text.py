@@ -322,9 +322,16 @@ class Cutter:
         return strip_markup(chunk)
 
 
+# as PDM and pipenv name the exception that ended them
+_BRACKETED = r"^\[(\w+(?:Error|Exception))\]: (?=\S)"
+
+
 def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line without timestamps, log prefixes, quote marks and prompts."""
     bare = decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v")
+    named = re.match(_BRACKETED, bare)
+    if named:
+        bare = f"{named[1]}: {bare[named.end() :]}"
     text, workers, level = _unwrap_json(bare), [], ""
     for _ in range(_PREFIXES_PER_LINE):
         match = _match_prefix(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.model import COMPATIBLE
 from tests.cases.judged import judge_text
 
 LINKER = "ld: cannot find -lcudart: No such file or directory\n"
@@ -46,6 +47,47 @@ TWO_ANSWERS = (
     " print(tf.config.list_physical_devices('GPU'))\"\n"
     "2.16.1\n"
     "[]\n"
+)
+GIT = (
+    "$ pip install git+https://code.example/NVIDIA/apex.git\n"
+    "  fatal: unable to access 'https://code.example/NVIDIA/apex.git/': Failed to connect to"
+    " code.example port 443 after 0 ms: Couldn't connect to server\n"
+    "error: subprocess-exited-with-error\n"
+)
+PROXY = (
+    "WARNING: Retrying (Retry(total=1)) after connection broken by 'ProxyError('Cannot connect"
+    " to proxy.', NewConnectionError('[Errno 111] Connection refused'))': /simple/transformers/\n"
+    "ERROR: No matching distribution found for transformers\n"
+)
+LARGE = (
+    "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for an array with"
+    " shape (1000000, 100000, 10) and data type float64\n"
+)
+PDM = "[AttributeError]: module 'hishel' has no attribute 'SyncSqliteStorage'\n"
+CHECKED = "$ pip check\nNo broken requirements found.\n"
+BF16 = (
+    "ValueError: Your setup doesn't support bf16/gpu."
+    " You need to assign use_cpu if you want to train the model on CPU.\n"
+)
+COLAB = (
+    "ValueError: numpy.dtype size changed, may indicate binary incompatibility."
+    " Expected 96 from C header, got 88 from PyObject\n"
+    "Successfully installed numpy-1.26.4\n"
+    "You must restart the runtime in order to use newly installed versions.\n"
+)
+DKMS = (
+    "ERROR (nvidia-dkms-550): Bad return status for module build on kernel: 6.14.0-29-generic\n"
+    "/var/lib/dkms/nvidia/550.54.14/build/nvidia/nv-mmap.c:80:5: error: implicit declaration of"
+    " function 'follow_pfn'\n"
+)
+CUPY = (
+    "cupy/_environment.py:216: UserWarning: \n"
+    "  CuPy may not function correctly because multiple CuPy packages are installed\n"
+    "  in your environment:\n"
+    "Traceback (most recent call last):\n"
+    '  File "<stdin>", line 1, in <module>\n'
+    "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInsufficientDriver:"
+    " CUDA driver version is insufficient for CUDA runtime version\n"
 )
 JAX_CPU = "0.12.0.1 [CpuDevice(id=0)] cpu\n"
 JAX_PLUGIN = (
@@ -96,6 +138,45 @@ JAX_PLUGIN = (
                 " that are searched before those of its wheels."
             ),
         ),
+        (
+            GIT,
+            ("Not the environment: https://*** does not answer, or cannot be reached from here."),
+        ),
+        (
+            PROXY,
+            (
+                "Not the environment: the proxy that is set does not answer,"
+                " so the package index was not reached."
+            ),
+        ),
+        (LARGE, "Not the environment: the program asks for 7.28 TiB of memory at once."),
+        (
+            PDM,
+            (
+                "The last error is none that envcheck knows:"
+                " AttributeError: module 'hishel' has no attribute 'SyncSqliteStorage'"
+            ),
+        ),
+        (
+            CHECKED,
+            "Nothing in this log reports a failure; it ends well: No broken requirements found.",
+        ),
+        (BF16, "transformers finds no GPU that PyTorch can use."),
+        (
+            COLAB,
+            (
+                "NumPy was replaced after this runtime had imported it:"
+                " parts of two releases run together."
+            ),
+        ),
+        (
+            DKMS,
+            (
+                "The source of the driver's module does not compile for the kernel that runs:"
+                " the driver is older than the kernel."
+            ),
+        ),
+        (CUPY, "The driver is too old for the CUDA of this build."),
     ],
     ids=[
         "linker",
@@ -110,6 +191,15 @@ JAX_PLUGIN = (
         "two answers",
         "no failure",
         "plugin",
+        "git",
+        "proxy",
+        "large array",
+        "brackets",
+        "pip check",
+        "transformers",
+        "restart",
+        "driver's source",
+        "warning above",
     ],
 )
 def test_the_headline_names_what_the_deciding_line_names(log: str, headline: str) -> None:
@@ -136,3 +226,16 @@ def test_a_job_of_a_cluster_is_told_first_what_its_user_can_do() -> None:
         fix = next(item.fix for item in report.findings if item.primary)
         assert fix is not None
         assert fix.summary.startswith(summary.removesuffix(" for the driver."))
+
+
+def test_what_pip_installed_all_the_same_is_told_how_to_fit() -> None:
+    log = (
+        "numba 0.59.1 requires numpy<1.27,>=1.22, but you have numpy 2.3.0 which is"
+        " incompatible.\nSuccessfully installed numpy-2.3.0\n"
+    )
+    report = judge_text(log).report
+    assert report.verdict == COMPATIBLE
+    fixes = [item.fix.summary for item in report.findings if item.fix]
+    assert fixes == [
+        "Install numpy<1.27,>=1.22, or a newer release of the package that requires it."
+    ]
