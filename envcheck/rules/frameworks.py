@@ -722,6 +722,8 @@ def release_unknown(context: Context) -> Iterator[Finding]:
             found = _unknown_release(context, wanted.text, wanted.framework, "python.version")
             if wanted.obstacle == OLDER:
                 found = replace(found, message=_describe_older(context, wanted))
+            else:
+                found = _with_next_release(context, wanted, found)
             yield replace(found, severity=NOTE, cure=None) if _is_aside(context, wanted) else found
     for build in judged_builds(context):
         if build.release is None and build.version:
@@ -745,6 +747,19 @@ def release_unknown(context: Context) -> Iterator[Finding]:
                 verdict=UNDETERMINED,
                 severity=NOTE,
             )
+
+
+def _with_next_release(context: Context, wanted: WantedRelease, found: Finding) -> Finding:
+    """Ask a file that pins an unlisted release for the listed one after it, where there is one."""
+    pin = re.fullmatch(r"==([\d.]+)", wanted.specifier)
+    if pin is None or not context.is_built_later:
+        return found
+    newer = [
+        row.pin
+        for row in context.matrix.releases(wanted.framework, context.platform)
+        if row.distribution == wanted.distribution and numbers(row.version) > numbers(pin[1])
+    ]
+    return replace(found, cure=InstallRequirements((newer[-1],))) if newer else found
 
 
 def _describe_older(context: Context, wanted: WantedRelease) -> str:

@@ -121,7 +121,7 @@ def needs_of(context: Context, owner: Distribution) -> Iterator[Need]:
     row = context.row_of(owner)
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
-        for name, specifier, by_extra in _by_row(row, owner):
+        for name, specifier, by_extra in _by_row(context, row, owner):
             if name in context.distributions:
                 yield Need(owner, name, specifier, context.distributions[name], by_extra)
         return
@@ -148,7 +148,9 @@ def needs_of(context: Context, owner: Distribution) -> Iterator[Need]:
             yield Need(owner, item.name, item.specifier, there, by_extra)
 
 
-def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+def _by_row(
+    context: Context, row: FrameworkRelease, owner: Distribution
+) -> Iterator[tuple[str, str, bool]]:
     """Yield the pins a matrix row holds.
 
     Those on CUDA wheels only where it describes this very build.
@@ -156,9 +158,11 @@ def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, s
     yield from ((name, spec, False) for name, spec in row.requires.items())
     local = owner.version.partition("+")[2]
     if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
-        for wheel in row.cuda_wheels:
-            name = name_of(wheel)
-            yield name, wheel[len(name) :], bool(row.gpu_extra)
+        wheels = {name_of(wheel): wheel for wheel in row.cuda_wheels}
+        is_asked = bool((wheels.keys() - row.requires.keys()) & context.distributions.keys())
+        for name, wheel in wheels.items():
+            if is_asked or name not in row.requires:
+                yield name, wheel[len(name) :], bool(row.gpu_extra)
 
 
 @dataclass

@@ -816,6 +816,15 @@ def test_the_remedy_of_a_file_is_an_edit_of_the_line_at_fault(
     assert first.fix.summary.startswith(summary)
 
 
+def test_one_edit_for_one_line() -> None:
+    part = judged("jax==0.4.35\njaxlib==0.4.30", "r.txt")  # ==0.4.34 is of its extra alone
+    assert told(part) == [("dependency-conflict", "r.txt:1")]
+    unlisted = judged("onnxruntime-gpu==1.20.1", "r.txt").findings[0]
+    assert (unlisted.id, unlisted.verdict) == ("release-unknown", "undetermined")
+    assert unlisted.fix is not None
+    assert unlisted.fix.summary.startswith("In r.txt:1, write `onnxruntime-gpu==1.20.2`")
+
+
 @pytest.mark.parametrize(
     ("python", "spec", "written"),
     [
