@@ -147,7 +147,7 @@ class _LogFacts:
 
     def describe_host(self) -> dict[str, Fact[Any]]:
         """Describe the system, and the variables that the log shows."""
-        log, named = self._log, self._log.first_value("os").lower()
+        log, named = self._log, self._log.first_value("os", "os2").lower()
         distribution = next((name for name in _DISTRIBUTIONS if name in named), "")
         version = None
         if distribution:

@@ -239,3 +239,15 @@ def test_what_pip_installed_all_the_same_is_told_how_to_fit() -> None:
     assert fixes == [
         "Install numpy<1.27,>=1.22, or a newer release of the package that requires it."
     ]
+
+
+def test_the_steps_are_those_of_the_system_that_apt_names() -> None:
+    refused = "E: Package 'nvidia-driver' has no installation candidate\n"
+    for source, tool in (
+        ("deb http://mirror.example/debian bookworm main\n", "nvidia-driver"),
+        ("deb http://mirror.example/ubuntu noble main\n", "ubuntu-drivers-common"),
+    ):
+        report = judge_text(refused + source).report
+        fix = next(item.fix for item in report.findings if item.primary)
+        assert fix is not None
+        assert any(tool in str(action) for action in fix.actions)
