@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 
@@ -121,15 +121,18 @@ def draw_rows(log: Log) -> Iterator[Claim]:
     """Draw the conclusions whose rows name their messages."""
     for row in conclusions_by_name().values():
         events = log.select(*row.messages) if row.messages else ()
-        if not events or (row.place and log.situations.isdisjoint(row.place)):
-            continue
         beside = log.select(*row.beside)
-        is_alone = bool(row.beside) and not beside
-        if is_alone or log.values(*row.without) or log.situations.intersection(row.without):
+        if not events or (row.beside and not beside) or not _holds(log, row.name):
             continue
         for event in events:
             if re.search(row.words, event.text):
                 yield conclude(row.name, event, *beside)
+
+
+def _holds(log: Log, name: str) -> bool:
+    """Return whether a conclusion may be drawn where the log comes from."""
+    condition = _CONDITIONS.get(name)
+    return condition is None or bool(condition(log))
 
 
 def make_claim(
@@ -381,21 +384,14 @@ class Log:
 
     @cached_property
     def situations(self) -> set[str]:
-        """Name what holds for the whole log, as rows of conclusions and findings ask for it."""
+        """Name what holds for the whole log, as rows of findings ask for it."""
         holds = {
             self.os: self.os,
             # under Rosetta; a Python for arm64 needs no AVX
             "apple-silicon": self.has("jax-cpu-feature-mac")
             or (self.os == "darwin" and self.architecture != "x86_64"),
             "build": self.has("ninja-failed"),
-            "compat-path": re.search(_COMPAT_FOLDER, self.library_path),
-            "conda": self.has("conda-path"),
             "container": self.in_container or self.has("image-driver-not-detected"),
-            "driver": self.driver,
-            "gpu-used": self.is_healthy,
-            "library-path": self.library_path,
-            "mig": any(gpu.mig_enabled.value for gpu in self.facts.gpus.value or ()),
-            "no-gpu": self.has_no_gpu,
             "secure-boot": self.has("secure-boot-enabled"),
             "wsl": self.in_wsl,
         }
@@ -626,4 +622,27 @@ COMPILING = {
     "nvcc-not-found",
     "tf-configure-cuda",
     "torch-cuda-mismatch",
+}
+
+
+# Of the conclusions that are drawn in some places alone, what must hold of the log.
+_CONDITIONS: dict[str, Callable[[Log], object]] = {
+    "apptainer-without-nv": lambda log: not log.values("apptainer_nv"),
+    "compat-on-path": lambda log: re.search(_COMPAT_FOLDER, log.library_path),
+    "container-without-gpus": lambda log: not log.values("gpus_passed"),
+    "cuda-asked": lambda log: log.os not in ("windows", "linux") and not log.is_healthy,
+    "cuda-asked-on-windows": lambda log: log.os == "windows" and not log.is_healthy,
+    "driver-inside-wsl": lambda log: log.in_wsl,
+    "extra-of-linux": lambda log: log.os in ("windows", "darwin"),
+    "gpu-needed": lambda log: log.has_no_gpu,
+    "image-newer-than-driver": lambda log: "container" in log.situations,
+    "mig-mode-without-instance": lambda log: any(
+        gpu.mig_enabled.value for gpu in log.facts.gpus.value or ()
+    ),
+    "missing-component": lambda log: not log.library_path,
+    "older-component": lambda log: not log.library_path,
+    "older-component-on-path": lambda log: log.library_path,
+    "other-gpu-listed": lambda log: not (log.driver or log.values("driver")),
+    "unloaded-component-on-path": lambda log: log.library_path,
+    "user-site-in-conda": lambda log: log.has("conda-path"),
 }

@@ -80,8 +80,6 @@ class Conclusion:
     messages: tuple[str, ...] = ()  # signatures; each such message draws it
     words: str = ""  # an expression that the line holds
     beside: tuple[str, ...] = ()  # signatures of which the log must hold one, too
-    place: tuple[str, ...] = ()  # situations of which one must hold (Log.situations)
-    without: tuple[str, ...] = ()  # situations and captures of which none may
 
 
 @dataclass

@@ -89,6 +89,11 @@ CUPY = (
     "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInsufficientDriver:"
     " CUDA driver version is insufficient for CUDA runtime version\n"
 )
+RAY = (
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+    "Memory on the node was 61.12GB / 62.80GB (0.97), which exceeds the memory usage threshold"
+    " of 0.95.\n"
+)
 JAX_CPU = "0.12.0.1 [CpuDevice(id=0)] cpu\n"
 JAX_PLUGIN = (
     "Traceback (most recent call last):\n"
@@ -177,6 +182,7 @@ JAX_PLUGIN = (
             ),
         ),
         (CUPY, "The driver is too old for the CUDA of this build."),
+        (RAY, "The node's main memory is used up, so the task was ended."),
     ],
     ids=[
         "linker",
@@ -200,6 +206,7 @@ JAX_PLUGIN = (
         "restart",
         "driver's source",
         "warning above",
+        "node's memory",
     ],
 )
 def test_the_headline_names_what_the_deciding_line_names(log: str, headline: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import fastjsonschema
 
-from envcheck.explain.log import Strength
+from envcheck.explain.log import _CONDITIONS, Strength
 from envcheck.explain.signatures import (
     Signature,
     compile_pattern,
@@ -61,18 +61,7 @@ def test_every_conclusion_is_sound() -> None:
     known = {item.name for item in ALL}
     assert {name for item in rows for name in (*item.messages, *item.beside)} <= known
     assert all(compile_pattern(item.words) for item in rows)
-    places = {name for item in rows for name in item.place}
-    assert places <= {
-        "compat-path",
-        "container",
-        "conda",
-        "darwin",
-        "library-path",
-        "mig",
-        "no-gpu",
-        "windows",
-        "wsl",
-    }
+    assert set(_CONDITIONS) <= set(conclusions_by_name())
 
 
 def test_the_same_text_never_decides_two_ways() -> None:
