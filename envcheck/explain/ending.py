@@ -62,8 +62,8 @@ class Ending:
     failed: str = ""  # the line in which the end says that something failed
     failed_line: int = 0
     file: str = "-"
-    tail: tuple[str, ...] = ()  # the last lines, which few logs need; of which the last one is ...
-    end: int = 0
+    tail: tuple[str, ...] = ()  # the last lines, for `stated` and `advice`
+    end: int = 0  # the number of the last of them
 
     @property
     def stated(self) -> Stated | None:

@@ -70,7 +70,7 @@ class Strength(IntEnum):
     NOT_FOUND = 13
     # One cause is common and the others are rare, and no working GPU excuses the message
     LIKELY = 12
-    # Two causes fit and this one is usual, while a decided message may be a side remark
+    # Two causes fit and this is the usual one; the next kind may be printed in passing
     USUAL = 11
     # The weakest message that tells its cause by itself, so the machine's facts need not support
     # it
@@ -121,8 +121,10 @@ def draw_rows(log: Log) -> Iterator[Claim]:
     """Draw the conclusions whose rows name their messages."""
     for row in conclusions_by_name().values():
         events = log.select(*row.messages) if row.messages else ()
+        if not events or not _holds(log, row.name):
+            continue
         beside = log.select(*row.beside)
-        if not events or (row.beside and not beside) or not _holds(log, row.name):
+        if row.beside and not beside:
             continue
         for event in events:
             if re.search(row.words, event.text):
@@ -150,7 +152,8 @@ def make_claim(
     return Claim(row.finding, strength, message or events[0].text, events, row.severity, row.rivals)
 
 
-# What a program says is not there or does not fit, by the words around its name.
+# What a program says is not there or does not fit, by the words around its name;
+# the first of them that a line has counts.
 _PARTS = (
     r"([\w+-]+\.(?:so|dll|pyd|dylib)(?:\.\d+)*): cannot open shared object",
     r"(?:not|ed to|ble to) (?:load|dlopen|find|open)(?: [a-z]+)*? '?([\w+-]+\.(?:so|dll)[.\d]*)",
@@ -167,7 +170,7 @@ _PARTS = (
 
 
 def _name_part(message: str, text: str) -> str:
-    """Add to a sentence the part that a line names as missing or misfitting."""
+    """Add to a sentence the part that a line says is missing or does not fit."""
     for pattern in _PARTS:
         match = re.search(pattern, text)
         if match is None:

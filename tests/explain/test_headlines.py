@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import COMPATIBLE
+from envcheck.model import COMPATIBLE, Remedy
 from tests.cases.judged import judge_text
 
 LINKER = "ld: cannot find -lcudart: No such file or directory\n"
@@ -220,19 +220,21 @@ def test_a_part_that_the_sentence_names_is_not_named_twice() -> None:
     assert headline.count("libGL.so.1") == 1
 
 
+def fix_of(log: str) -> Remedy:
+    """Return the remedy of the cause that a log shows."""
+    fix = next(item.fix for item in judge_text(log).report.findings if item.primary)
+    assert fix is not None
+    return fix
+
+
 def test_a_job_of_a_cluster_is_told_first_what_its_user_can_do() -> None:
     old = (
         "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old"
         " (found version 11080). Please update your GPU driver\n"
     )
-    for head, summary in (
-        ("srun: job 4418213 has been allocated resources\n", "Use a build for the driver."),
-        ("", "Install NVIDIA's driver"),
-    ):
-        report = judge_text(head + old).report
-        fix = next(item.fix for item in report.findings if item.primary)
-        assert fix is not None
-        assert fix.summary.startswith(summary.removesuffix(" for the driver."))
+    job = "srun: job 4418213 has been allocated resources\n"
+    assert fix_of(job + old).summary == "Use a build for the installed driver."
+    assert fix_of(old).summary.startswith("Install NVIDIA's driver")
 
 
 def test_what_pip_installed_all_the_same_is_told_how_to_fit() -> None:
@@ -254,7 +256,4 @@ def test_the_steps_are_those_of_the_system_that_apt_names() -> None:
         ("deb http://mirror.example/debian bookworm main\n", "nvidia-driver"),
         ("deb http://mirror.example/ubuntu noble main\n", "ubuntu-drivers-common"),
     ):
-        report = judge_text(refused + source).report
-        fix = next(item.fix for item in report.findings if item.primary)
-        assert fix is not None
-        assert any(tool in str(action) for action in fix.actions)
+        assert any(tool in str(action) for action in fix_of(refused + source).actions)

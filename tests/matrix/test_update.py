@@ -69,7 +69,7 @@ def newer(
     day: str = TOMORROW,
     built_in: Callable[[], Document] = built_in,
 ) -> bytes:
-    """Return built-in data of a later day, changed."""
+    """Return the built-in data as a later day would have it, with a change."""
     content: Document = json.loads(json.dumps(built_in()))
     content["checked"] = day
     if change:
