@@ -1,4 +1,4 @@
-"""Kubernetes as the engine, with a stand-in API server that checks every body by the client's OpenAPI models."""
+"""Kubernetes as the engine, with a stand-in API server that checks every request by Kubernetes' OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from envcheck.fleet.collector import MARK
 from envcheck.fleet.kubernetes import make_manifest
 from envcheck.fleet.results import FleetRequest
 from envcheck.model import encode
+from tests.fakes.kubernetes_openapi import check_request, path_of
 from tests.fleet.command import ROOT, fleet
 from tests.hosts.test_hosts import snapshot_of
 
@@ -97,10 +98,7 @@ def test_fifty_nodes_answer_or_say_why_not(tmp_path: Path) -> None:
     assert role == cluster.used, "the printed rights are those that a run uses"
 
 
-@pytest.mark.needs("kubernetes")
 def test_the_printed_manifest_is_valid_and_asks_for_no_privilege() -> None:
-    from tests.fakes.kubernetes_api import check
-
     done = fleet(
         "run", *ASKED, "--print-manifest", "--gpus", "2", "--runtime-class", "nvidia", cwd=ROOT
     )
@@ -115,10 +113,7 @@ def test_the_printed_manifest_is_valid_and_asks_for_no_privilege() -> None:
         "Job",
     ]
     for item in printed["items"]:
-        subjects = item.pop("subjects", [])  # the client calls its model RbacV1Subject
-        check({**item, **({"subjects": []} if subjects else {})}, f"V1{item['kind']}")
-        for subject in subjects:
-            check(subject, "RbacV1Subject")
+        check_request("post", path_of(item), {}, item)
     job = printed["items"][-1]
     pod: dict[str, Any] = job["spec"]["template"]["spec"]
     assert job["spec"]["suspend"] is True, "applied as it is printed, it runs nothing"
@@ -131,10 +126,38 @@ def test_the_printed_manifest_is_valid_and_asks_for_no_privilege() -> None:
         if f'"{word}"' in text
     ]
     assert pod["automountServiceAccountToken"] is False
-    with pytest.raises(ValueError, match="unknown field"):
-        check({"metadata": {"nmae": "x"}}, "V1Job")
-    with pytest.raises(ValueError, match="missing field"):
-        check({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}}, "V1Job")
+
+
+JOBS = "/apis/batch/v1/namespaces/gpu/jobs"
+TEMPLATE = {"spec": {"containers": [{"name": "x", "image": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "words"),
+    [
+        ({}, {"metadata": {"nmae": "x"}}, "nmae"),
+        ({}, {"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}}, "name"),
+        ({}, {"spec": {"template": TEMPLATE, "backoffLimit": "0"}}, "backoffLimit"),
+        ({}, {"spec": {}}, "template"),
+        ({"labelSelector": ["a=b"]}, {"spec": {"template": TEMPLATE}}, "labelSelector"),
+        ({}, None, "needs a body"),
+    ],
+)
+def test_the_stand_in_refuses_what_the_document_does_not_allow(
+    query: dict[str, list[str]], body: Any, words: str
+) -> None:
+    check_request("post", JOBS, {}, {"spec": {"template": TEMPLATE, "backoffLimit": 0}})
+    with pytest.raises(ValueError, match=words):
+        check_request("post", JOBS, query, body)
+
+
+def test_the_stand_in_has_the_operations_of_the_document_alone() -> None:
+    check_request("get", "/api/v1/namespaces/gpu/pods/a/log", {"limitBytes": ["9"]}, None)
+    with pytest.raises(ValueError, match="limitBytes"):
+        check_request("get", "/api/v1/namespaces/gpu/pods/a/log", {"limitBytes": ["many"]}, None)
+    for method, path in (("put", JOBS), ("get", "/api/v1/secrets"), ("get", "/api/v1/nodes/a/b")):
+        with pytest.raises(LookupError):
+            check_request(method, path, {}, None)
 
 
 @pytest.mark.parametrize(
