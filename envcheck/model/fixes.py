@@ -227,7 +227,7 @@ class StopUsingGpu(HardwareFix):
 
 @dataclass
 class ServiceGpu(HardwareFix):
-    """Do what a GPU needs: power-cycle, reset, reboot, replace, drain, cool or watch."""
+    """Do what a GPU, or what connects GPUs, needs: reset, reboot, replace, drain, cool, watch, …"""
 
     action: str
     index: str = "0"

@@ -230,12 +230,17 @@ class Gpu:
     sram_threshold_exceeded: Fact[bool] = NOT_STATED  # more errors than NVIDIA allows a card
     ecc_uncorrected: Fact[int] = NOT_STATED  # uncorrectable errors since the driver was loaded
     slowdown: Fact[Tuple[str, ...]] = NOT_STATED  # why clocks are low: gpu_idle, sw_power_cap, ...
+    # seconds since the driver was loaded, by the same reasons: a healthy GPU has some of each
+    slowed_for: Fact[Mapping[str, float]] = NOT_STATED
     pcie_width: Fact[int] = NOT_STATED  # lanes now; fewer may be right for the slot
     pcie_width_limit: Fact[int] = NOT_STATED  # of the GPU in this slot
     pcie_generation: Fact[int] = NOT_STATED  # now; an idle GPU lowers it
     pcie_generation_limit: Fact[int] = NOT_STATED
     nvlinks_active: Fact[int] = NOT_STATED
     nvlinks_down: Fact[int] = NOT_STATED  # all of them: perhaps there is no bridge
+    fabric_state: Fact[str] = NOT_STATED  # of NVSwitch: not started, in progress, completed, failed
+    fabric_health: Fact[Tuple[str, ...]] = NOT_STATED  # what is wrong there: route_unhealthy, ...
+    inforom_corrupted: Fact[bool] = NOT_STATED  # the card's own store of settings
 
 
 @dataclass

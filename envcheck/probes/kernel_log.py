@@ -15,6 +15,10 @@ _FAULT = re.compile(
     r"GPU ([0-9a-fA-F:]{7,16})\.\d.*?(fallen off the bus|RmInitAdapter failed|GPU is lost)"
 )
 _NONFATAL = r"\b(Nonfatal)\b"
+# A switch reports an error that is not fatal whenever a program dies.
+_SXID = re.compile(
+    r"nvidia-nvswitch\d*: SXid \((?:PCI:)?([0-9a-fA-F:]{7,16})[^)]*\): (\d{4,6}), (Fatal)\b"
+)
 _MAX_FAULTS = 64
 
 
@@ -41,15 +45,18 @@ def parse_logged_faults(text: str) -> Tuple[str, ...]:
 
     "[ 17.6] NVRM: Xid (PCI:0000:0A:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the
     bus." -> "0000:0a:00: Xid 79"; of Xid 154 also what the driver now asks for, and of the links'
-    144 to 150 whether they are fatal.
+    144 to 150 whether they are fatal. "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20034, Fatal,
+    Link 48 LTSSM Fault Up" -> "0000:06:00: SXid 20034 Fatal"
     """
     faults: Dict[Tuple[str, str], str] = {}
     # "NVRM: fallen off the bus" stands on a line of its own, after that with the address
     for line in re.sub(r"\n\s*(?:\[[^\]]*\] *)?NVRM: (?=\(PCI ID|fallen)", " ", text).splitlines():
-        xid, fault = _XID.search(line), _FAULT.search(line)
-        if "NVRM: " not in line:
-            continue
-        if xid:
+        switch, is_driver = _SXID.search(line), "NVRM: " in line
+        xid = _XID.search(line) if is_driver else None
+        fault = _FAULT.search(line) if is_driver else None
+        if switch:
+            pci, name = switch[1], f"SXid {switch[2]} {switch[3]}"
+        elif xid:
             pci, code, rest = xid.groups()
             wanted = find_group(r"action changed .*? to \S+ \(([^)]{1,40})\)", rest)
             name = f"Xid {code} {wanted or find_group(_NONFATAL, rest)}".rstrip()

@@ -224,6 +224,18 @@ def _to_slowdown(value: Any) -> Tuple[str, ...]:
     return tuple(name for bit, name in _SLOWDOWNS.items() if int(value) & bit)
 
 
+def _to_seconds(value: Any) -> Dict[str, float]:
+    return {str(name): round(int(count) / 1e9, 6) for name, count in value.items()}
+
+
+def _to_fabric_health(value: Any) -> Tuple[str, ...]:
+    """Name what the mask says is wrong; a part that the driver does not know reads 0."""
+    found = [name for shift, name in _FABRIC_FAULTS.items() if int(value) >> shift & 3 == 1]
+    if int(value) >> 8 & 15 > 1:
+        found.append("incorrect_configuration")
+    return tuple(found)
+
+
 # nvml.h: nvmlGpuRecoveryAction_t, and the bits that nvidia-smi names clocks_event_reason_...
 _RECOVERY_ACTIONS = (
     "none", "reset", "reboot", "drain-p2p", "drain-and-reset", "recover-imex", "bus-reset",
@@ -240,11 +252,25 @@ _SLOWDOWNS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clocks_setting",
 }
+# nvml.h: the places in healthMask whose two bits are 1 where it is so
+_FABRIC_FAULTS = {
+    0: "degraded_bandwidth",
+    2: "route_recovery",
+    4: "route_unhealthy",
+    6: "access_timeout_recovery",
+}
 _HEALTH: Dict[str, Callable[[Any], Any]] = {
     "recovery_action": _to_recovery_action,
     "slowdown": _to_slowdown,
+    "slowed_for": _to_seconds,
+    "fabric_state": str,
+    "fabric_health": _to_fabric_health,
     **dict.fromkeys(
-        ("remap_pending", "remap_failed", "retired_pages_pending", "sram_threshold_exceeded"), bool
+        (
+            "remap_pending", "remap_failed", "retired_pages_pending", "sram_threshold_exceeded",
+            "inforom_corrupted",
+        ),
+        bool,
     ),
     **dict.fromkeys(
         (

@@ -59,6 +59,7 @@ from envcheck.model.fixes import (
     ReplaceNouveau,
     RequestGpusFromRuntime,
     RestoreDevices,
+    ServiceGpu,
     SignModule,
     StartFabricManager,
     UnsetVisibleDevices,
@@ -839,6 +840,17 @@ def wants_gpu(context: Context) -> Seen | None:
 
 
 _SYSTEM_NOT_READY = 802
+# Of itself no fault: without a partition a host that shares its switches shows it.
+_NOT_JOINED = ("not started", "in progress")
+
+
+def _list_not_joined(context: Context) -> list[Evidence]:
+    """List the state of each GPU that has not joined the NVSwitch fabric."""
+    return [
+        context.seen("gpus.fabric_state", gpu.fabric_state)
+        for gpu in context.gpus
+        if gpu.fabric_state.value in _NOT_JOINED
+    ]
 
 
 @rule("fabric-manager")
@@ -854,6 +866,8 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     not_ready = driver.cuda_init_result.value == _SYSTEM_NOT_READY
     release, manager = driver.release.value, driver.fabric_manager_version.value
     message, fact = "", "driver.cuda_init_result"
+    cure: Fix = StartFabricManager()
+    waiting = _list_not_joined(context)[:1]
     has_module = not isinstance(driver.kernel_module_version, Absent)
     if not_ready and not driver.nvswitch_present.value:
         message = (
@@ -880,8 +894,14 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
             f"The fabric manager is {manager} and the driver {release}; they must be"
             " the same release."
         )
+    elif not_ready and waiting:
+        cure = ServiceGpu("reboot")
+        message = (
+            "CUDA waits for the NVSwitch fabric (802): the GPUs have not joined it, although its"
+            " fabric manager runs."
+        )
     if message:
-        yield context.report(message, fact, "driver.nvswitch_present", cure=StartFabricManager())
+        yield context.report(message, fact, "driver.nvswitch_present", *waiting, cure=cure)
 
 
 _VISIBLE_DEVICES = "visible-devices-hidden"

@@ -227,11 +227,16 @@ class HealthSign:
         return all(re.fullmatch(text, _read(gpu, name)) for name, text in self.where.items())
 
     def report(self, context: Context, gpu: Gpu, severity: str) -> Finding:
-        """Return the finding, whose evidence is the first of the facts."""
+        """Return the finding, whose evidence is the first of the facts, with how long it lasts."""
         name = next(iter(self.where))
+        lasting = _describe_slowdown(gpu) if name == "slowdown" else ""
+        since = f" ({lasting} since the driver was loaded)" if lasting else ""
+        evidence = [context.seen(f"gpus.{name}", getattr(gpu, name), _read(gpu, name))]
+        if lasting:
+            evidence.append(context.seen("gpus.slowed_for", gpu.slowed_for, lasting))
         return context.report(
-            f"{_describe_gpu(gpu)} {self.words}.",
-            context.seen(f"gpus.{name}", getattr(gpu, name), _read(gpu, name)),
+            f"{_describe_gpu(gpu)} {self.words}{since}.",
+            *evidence,
             severity=severity,
             cure=ServiceGpu(self.action, _index(gpu)),
         )
@@ -251,6 +256,13 @@ def _read(gpu: Gpu, name: str) -> str:
     if fact.value is None:
         return f"unread {getattr(fact, 'detail', '')}".rstrip()
     return ", ".join(fact.value) if isinstance(fact.value, tuple) else str(fact.value)
+
+
+def _describe_slowdown(gpu: Gpu) -> str:
+    """Say for how long what slows a GPU now has slowed it: "hw_thermal_slowdown for 354 s"."""
+    seconds = gpu.slowed_for.value or {}
+    known = [reason for reason in gpu.slowdown.value or () if seconds.get(reason, 0) >= 1]
+    return ", ".join(f"{reason} for {seconds[reason]:.0f} s" for reason in known)
 
 
 def _list_signs(context: Context, finding: str) -> list[tuple[Gpu, HealthSign]]:
@@ -283,7 +295,7 @@ _OF_PROGRAMS = ("restart-application", "none", "follow-other", "reset-if-uvm", "
 
 @rule("gpu-degraded", severity=WARNING)
 def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
-    """Find GPUs whose driver logged a fault that NVIDIA's catalogue does not leave to programs."""
+    """Find what the driver logged of GPUs and NVSwitches that no program causes by itself."""
     logged: dict[str, list[str]] = {}
     for line in context.facts.driver.logged_faults.value or ():
         pci, _, fault = line.partition(": ")
@@ -297,15 +309,25 @@ def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
         if any(address.startswith(pci) for address in failed):
             continue  # said already, and by its state now
         serious = [fault for fault in faults if _is_serious(fault, programs)]
-        if serious:
-            xids = [fault.split(" ", 2)[1:] for fault in serious if fault.startswith("Xid ")]
-            recovery = "".join(text for code, *rest in xids for text in rest if code == "154")
-            cure = FollowXid(tuple(item[0] for item in xids), pci, recovery)
-            yield context.report(
-                f"The driver logged {', '.join(serious)} for the GPU at {pci} since the start.",
-                ("driver.logged_faults", f"{pci}: {', '.join(serious)}"),
-                cure=cure if xids else ServiceGpu("reboot"),
-            )
+        if not serious:
+            continue
+        part, cure = "GPU", _cure_logged(serious, pci)
+        if serious[0].startswith("SXid "):
+            part, cure = "NVSwitch", ServiceGpu("switches")
+        yield context.report(
+            f"The driver logged {', '.join(serious)} for the {part} at {pci} since the start.",
+            ("driver.logged_faults", f"{pci}: {', '.join(serious)}"),
+            cure=cure,
+        )
+
+
+def _cure_logged(faults: list[str], pci: str) -> Fix:
+    """Follow the catalogue where a GPU's faults have a code."""
+    xids = [fault.split(" ", 2)[1:] for fault in faults if fault.startswith("Xid ")]
+    if not xids:
+        return ServiceGpu("reboot")
+    recovery = "".join(text for code, *rest in xids for text in rest if code == "154")
+    return FollowXid(tuple(item[0] for item in xids), pci, recovery)
 
 
 def _is_serious(fault: str, programs: frozenset[str]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, DkmsModule
+from envcheck.model.fixes import ServiceGpu
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import (
     NO_DRIVER,
@@ -204,6 +205,18 @@ def test_the_fabric_manager_must_run_in_the_drivers_release() -> None:
     assert "550.90.07" in only("fabric-manager", context(gpu(), driver=other)).message
     fits = driver(**{**HGX, "fabric_manager_running": known(True), "cuda_init_result": known(100)})
     assert run("fabric-manager", context(gpu(), driver=fits)) == []
+
+
+def test_gpus_that_have_not_joined_the_fabric_say_why_cuda_waits() -> None:
+    runs = driver(**{**HGX, "fabric_manager_running": known(True)})
+    waits = gpu(fabric_state=known("in progress"))
+    found = only("fabric-manager", context(waits, driver=runs))
+    assert "have not joined" in found.message
+    assert found.cure == ServiceGpu("reboot")
+    assert found.evidence[-1].fact == "gpus.fabric_state"
+    assert run("fabric-manager", context(gpu(fabric_state=known("completed")), driver=runs)) == []
+    started = driver(**{**HGX, "fabric_manager_running": known(True), "cuda_init_result": known(0)})
+    assert run("fabric-manager", context(waits, driver=started)) == []
 
 
 def test_the_fabric_manager_matters_only_with_nvswitch() -> None:

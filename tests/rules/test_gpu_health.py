@@ -22,6 +22,10 @@ WELL: dict[str, Any] = {
     "sram_threshold_exceeded": False,
     "ecc_uncorrected": 0,
     "slowdown": ("gpu_idle",),
+    "slowed_for": {"sw_power_cap": 7015.7, "sw_thermal_slowdown": 3.4},
+    "fabric_state": "completed",
+    "fabric_health": (),
+    "inforom_corrupted": False,
     "pcie_width": 16,
     "pcie_generation": 5,
     "nvlinks_active": 18,
@@ -59,6 +63,10 @@ FIRES: dict[str, tuple[dict[str, Any], str, str]] = {
         {"ecc_uncorrected": 2, "recovery_action": Absent(("NVML",))}, "gpu-hardware-fault", "reset",
     ),
     "ECC that the driver contained": ({"ecc_uncorrected": 2}, "gpu-degraded", "watch"),
+    "fabric that was not joined": ({"fabric_state": "failed (999)"}, "gpu-hardware-fault", "reboot"),
+    "a path of the fabric": ({"fabric_health": ("route_unhealthy",)}, "gpu-degraded", "drain"),
+    "slower fabric": ({"fabric_health": ("degraded_bandwidth", "route_recovery")}, "gpu-degraded", "drain"),
+    "infoROM": ({"inforom_corrupted": True}, "gpu-degraded", "inforom"),
     "drain P2P": ({"recovery_action": "drain-p2p"}, "gpu-degraded", "drain"),
     "pages to retire": ({"retired_pages_pending": True}, "gpu-degraded", "reset"),
     "power brake": (
@@ -86,6 +94,12 @@ NEAR_MISSES: dict[str, dict[str, Any]] = {
     "application clocks": {"slowdown": ("applications_clocks_setting", "sync_boost")},
     "an idle link": {"pcie_generation": 1, "pcie_width": 8},
     "a cloud's slot": {"pcie_width": 8, "slowdown": ()},
+    "long under a power cap": {"slowdown": ("sw_power_cap",), "slowed_for": {"sw_power_cap": 9e6}},
+    "slowed before, not now": {"slowed_for": {"hw_thermal_slowdown": 354.0}},
+    "no NVSwitch": {"fabric_state": Absent(("NVML",)), "fabric_health": Absent(("NVML",))},
+    "a host without a partition": {"fabric_state": "in progress"},
+    "a route that recovers": {"fabric_health": ("route_recovery",)},
+    "no infoROM": {"inforom_corrupted": Absent(("NVML",))},
     "no bridge": {"nvlinks_active": 0, "nvlinks_down": 12},
     "no NVLink": {"nvlinks_active": Absent(("NVML",)), "nvlinks_down": Absent(("NVML",))},
 }
@@ -94,6 +108,17 @@ NEAR_MISSES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", NEAR_MISSES)
 def test_a_healthy_gpu_that_looks_broken_is_passed(case: str) -> None:
     assert findings(context(with_health(**NEAR_MISSES[case]))) == []
+
+
+def test_a_slowdown_says_how_long_it_lasts() -> None:
+    slowed = {"hw_thermal_slowdown": 354.2, "sw_power_cap": 9.0, "sync_boost": 0.0}
+    reasons = ("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "sync_boost")
+    (found,) = findings(context(with_health(slowdown=reasons, slowed_for=slowed)))
+    lasting = "sw_power_cap for 9 s, hw_thermal_slowdown for 354 s"
+    assert found.message.endswith(f"mostly for heat ({lasting} since the driver was loaded).")
+    assert [item.fact for item in found.evidence] == ["gpus.slowdown", "gpus.slowed_for"]
+    (found,) = findings(context(with_health(slowdown=reasons, slowed_for=UNREAD)))
+    assert found.message.endswith("mostly for heat.")
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -206,6 +231,18 @@ def test_logged_faults_are_judged_by_the_catalogue(
     (finding,) = found
     assert (finding.id, finding.severity) == ("gpu-degraded", WARNING)
     assert getattr(finding.cure, "codes", ()) == codes
+
+
+def test_a_fatal_error_of_a_switch_is_the_switchs() -> None:
+    log = (SAMPLES / "sxid-xid79-and-20034.log").read_text(encoding="utf-8")
+    switches = [item for item in logged(log) if item.cure == ServiceGpu("switches")]
+    assert [item.message for item in switches] == [
+        f"The driver logged SXid 20034 Fatal for the NVSwitch at 0000:{bus}:00 since the start."
+        for bus in ("06", "07", "05")
+    ]
+    # an error that is not fatal comes with each program that dies (composed of the same lines)
+    of_programs = log.replace("Fatal", "Non-fatal").splitlines()
+    assert logged("\n".join(line for line in of_programs if "SXid" in line)) == []
 
 
 def test_a_recovery_ends_what_was_logged_before() -> None:

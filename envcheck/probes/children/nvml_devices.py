@@ -10,6 +10,7 @@ the values that change from second to second. A value that NVML refuses is {"err
 import ctypes
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -24,6 +25,16 @@ HEALTH_TIME = 1.0  # seconds for the health of all GPUs
 PAUSE = 0.1  # seconds between readings of why the clocks are slow
 SLOWED = 0xE8  # hardware slowdown, and software's or the hardware's for heat, and a power brake
 RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+# The nanoseconds that clocks were held down since the driver was loaded:
+# NVML_FI_DEV_PERF_POLICY_POWER and _SYNC_BOOST.
+SLOWED_FOR = {"sw_power_cap": 74, "sync_boost": 76}
+BY_RELEASE = ("sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
+# NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN and the two after it: nvml.h renumbered them,
+# and either number is a field of power smoothing in the other releases.
+FIRST_FIELDS = (((580, 82), (9999,), 269), ((575,), (580, 66), 251))
+FABRIC_STATES = {1: "not started", 2: "in progress", 3: "completed"}
+CORRUPTED_INFOROM = 14
+UNSIGNED_INT = 1  # NVML_VALUE_TYPE_UNSIGNED_INT
 # What one call answers; the arguments are: uncorrected, since the driver was loaded.
 PLAIN: Dict[str, Tuple[Any, ...]] = {
     "ecc_uncorrected": ("nvmlDeviceGetTotalEccErrors", 1, 0),
@@ -36,7 +47,8 @@ PLAIN: Dict[str, Tuple[Any, ...]] = {
 UNREAD = {"error": 10, "text": "Timeout"}
 HEALTH = (
     *PLAIN, "sram_threshold_exceeded", "remap_pending", "remap_failed", "recovery_action",
-    "nvlinks_active", "nvlinks_down", "slowdown",
+    "nvlinks_active", "nvlinks_down", "slowdown", "slowed_for", "fabric_state", "fabric_health",
+    "inforom_corrupted",
 )  # fmt: skip
 
 
@@ -245,6 +257,8 @@ class Nvml:
             gpu["recovery_action"] = self.read_recovery_action(handle)
             gpu["nvlinks_active"], gpu["nvlinks_down"] = self.count_links(handle)
             gpu["slowdown"] = self.read_slowdown(handle)
+            gpu["slowed_for"] = self.read_slowed_for(handle)
+            gpu["fabric_state"], gpu["fabric_health"] = self.read_fabric(handle)
         # One reading is a moment: what stays over three is worth a word.
         for _ in range(2):
             slow = [item for item in opened if not isinstance(item[0]["slowdown"], dict)]
@@ -254,6 +268,8 @@ class Nvml:
             for gpu, handle in slow:
                 again = self.read_slowdown(handle)
                 gpu["slowdown"] = again if isinstance(again, dict) else gpu["slowdown"] & again
+        for gpu, handle in opened:  # last: it reads the card's flash
+            gpu["inforom_corrupted"] = self.read_inforom(handle)
 
     def read_sram(self, handle: Any) -> Any:
         """Return whether the driver counts more SRAM errors than NVIDIA allows a card."""
@@ -265,11 +281,55 @@ class Nvml:
 
     def read_recovery_action(self, handle: Any) -> Any:
         """Return the number of what the driver asks for to recover a GPU; 0: nothing."""
-        values = self.call("nvmlDeviceGetFieldValues", handle, [RECOVERY_ACTION])
+        return self.read_fields(handle, {"action": RECOVERY_ACTION})["action"]
+
+    def read_fields(self, handle: Any, fields: Dict[str, int]) -> Dict[str, Any]:
+        """Return the number of each field, or its refusal."""
+        values = self.call("nvmlDeviceGetFieldValues", handle, list(fields.values()))
         if isinstance(values, dict):
-            return values
-        code = values[0].nvmlReturn
-        return {"error": code, "text": "of this field"} if code else values[0].value.uiVal
+            return dict.fromkeys(fields, values)
+        read: Dict[str, Any] = {}
+        for name, value in zip(fields, values):
+            read[name] = (
+                value.value.uiVal if value.valueType == UNSIGNED_INT else value.value.ullVal
+            )
+            if value.nvmlReturn:
+                read[name] = {"error": value.nvmlReturn, "text": "of this field"}
+        return read
+
+    def read_slowed_for(self, handle: Any) -> Any:
+        """Return the nanoseconds that each reason held the clocks down, without the refused."""
+        fields = dict(SLOWED_FOR)
+        driver = self.call("nvmlSystemGetDriverVersion")
+        parts = () if isinstance(driver, dict) else tuple(map(int, re.findall(r"\d+", driver)[:2]))
+        for first, end, number in FIRST_FIELDS:
+            if first <= parts < end:
+                fields.update({name: number + place for place, name in enumerate(BY_RELEASE)})
+        values = self.read_fields(handle, fields)
+        known = {name: value for name, value in values.items() if not isinstance(value, dict)}
+        return known or values["sw_power_cap"]
+
+    def read_fabric(self, handle: Any) -> Any:
+        """Return how far a GPU has joined the NVLink fabric, and the bits of its health."""
+        info = self.call("c_nvmlGpuFabricInfo_v2_t")
+        answer = info
+        if not isinstance(info, dict):
+            answer = self.call("nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(info))
+        if isinstance(answer, dict):
+            return answer, answer
+        if info.state not in FABRIC_STATES:
+            refusal = {"error": 3, "text": "no fabric"}
+            return refusal, refusal
+        failed = FABRIC_STATES[info.state] == "completed" and info.status
+        state = f"failed ({info.status})" if failed else FABRIC_STATES[info.state]
+        return state, info.healthMask
+
+    def read_inforom(self, handle: Any) -> Any:
+        """Return whether the checksums of the card's own store are wrong."""
+        answer = self.call("nvmlDeviceValidateInforom", handle)
+        if isinstance(answer, dict) and answer["error"] != CORRUPTED_INFOROM:
+            return answer
+        return answer is not None
 
     def count_links(self, handle: Any) -> Any:
         """Return how many NVLinks are up and how many are down; a link not supported is neither."""

@@ -364,13 +364,49 @@ typedef struct {
     int code;
     union { unsigned number; unsigned long long wide; } value;
 } FieldValue;
+/* The numbers moved at 580.82: where the clocks' counters were, power smoothing is, and the other way round. */
+static const char *field_of(unsigned id) {
+    static const char *slowed[] = {"SLOWED_SW_THERMAL", "SLOWED_HW_THERMAL", "SLOWED_HW_POWER_BRAKE"};
+    unsigned major = 0, minor = 0;
+    sscanf(text("STANDIN_DRIVER", "535.261.03"), "%u.%u", &major, &minor);
+    int moved = major > 580 || (major == 580 && minor >= 82);
+    unsigned first = moved ? 269 : 251, other = moved ? 251 : 269;
+    if (id == 230) return "RECOVERY_ACTION";
+    if (id == 74) return "SLOWED_SW_POWER_CAP";
+    if (id == 76) return "SLOWED_SYNC_BOOST";
+    if (major >= 575 && id >= first && id < first + 3) return slowed[id - first];
+    if (major >= 575 && id >= other && id < other + 3) return "POWER_SMOOTHING";
+    return NULL;
+}
 EXPORT int nvmlDeviceGetFieldValues(Handle handle, int count, FieldValue *fields) {
     for (int i = 0; i < count; i++) {
         unsigned long long value = 0;
-        fields[i].code = fields[i].id == 230 ? reading(handle, "RECOVERY_ACTION", &value) : NOT_SUPPORTED;
+        const char *field = field_of(fields[i].id);
+        fields[i].code = field ? reading(handle, field, &value) : NOT_SUPPORTED;
+        fields[i].type = fields[i].id == 230 ? 1 : 3; /* unsigned int, unsigned long long */
         fields[i].value.wide = value;
     }
     return SUCCESS;
+}
+typedef struct {
+    unsigned version;
+    unsigned char cluster[16];
+    int status;
+    unsigned clique, state, health;
+} FabricInfo;
+EXPORT int nvmlDeviceGetGpuFabricInfoV(Handle handle, FabricInfo *info) {
+    unsigned long long value = 0;
+    int code = reading(handle, "FABRIC_STATE", &value);
+    if (info->version != (2u << 24 | sizeof *info)) return 25; /* argument version mismatch */
+    info->state = (unsigned)value;
+    info->status = (int)gpu_number(gpu_of(handle), "FABRIC_STATUS", SUCCESS);
+    info->health = (unsigned)gpu_number(gpu_of(handle), "FABRIC_HEALTH", 0);
+    return code;
+}
+EXPORT int nvmlDeviceValidateInforom(Handle handle) {
+    unsigned long long value = 0;
+    int code = reading(handle, "INFOROM_CORRUPTED", &value);
+    return value ? 14 : code; /* corrupted */
 }
 /* STANDIN_GPU0_NVLINKS is "110": the first two are up, the third is down; 'N' is not supported. */
 EXPORT int nvmlDeviceGetNvLinkState(Handle handle, unsigned link, unsigned *state) {
