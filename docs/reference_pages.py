@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from docs.fact_page import facts_page
-from docs.log_lines import list_log_lines
 from envcheck.explain.rule_page import describe_rule
 from envcheck.render.document import type_command
 from envcheck.rules.catalogue import Entry, catalogue
@@ -394,7 +393,7 @@ def finding(entry: Entry) -> str:
     page = describe_rule(entry.id)
     text = f"# {entry.headline.rstrip('.')}\n\n"
     text += f"{entry.means[0].upper()}{entry.means[1:]}. Reports name this finding `{entry.id}`.\n"
-    if messages := "\n".join(list_log_lines(entry.id)):
+    if messages := "\n".join(page.messages):
         text += f"\nMessages that state it, as logs hold them:\n\n```text\n{messages}\n```\n"
     text += "\n**What to do.** `envcheck doctor` prints the commands for your machine."
     text += " `envcheck explain FILE` prints them for the machine that wrote a log.\n"

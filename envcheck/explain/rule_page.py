@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Any
 
 from envcheck.actions import move_environment
-from envcheck.explain.signatures import load_signatures
+from envcheck.host.data_files import load_data
 from envcheck.model import Action, UserError, dataclass
 from envcheck.remedies.rows import list_texts, load_rows, make_action
 from envcheck.rules import RULES
 from envcheck.rules.catalogue import Entry, catalogue
 
-_CAUSES = frozenset({"cause", "symptom"})  # roles of messages that state a finding
-_LEFT_OUT = "…"
-# three words, or a name: "returned 35" is in logs of any kind
-_TELLING = re.compile(r"\S+ \S+ \S|[A-Z]\w*[a-z_]\w{5}")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass
+class LogLines:
+    """Lines of logs that state a finding, by its id."""
+
+    lines: Mapping[str, tuple[str, ...]]
 
 
 @dataclass
@@ -35,7 +36,7 @@ class RulePage:
     """A finding in general."""
 
     entry: Entry
-    messages: tuple[str, ...]  # of logs, as they are searched for; … stands for what varies
+    messages: tuple[str, ...]  # lines of logs, as they are searched for
     decided_by: tuple[str, ...]  # what each rule does; () for what only a log shows
     facts: tuple[str, ...]  # that its rules cannot do without
     fixes: tuple[KnownFix, ...]
@@ -53,53 +54,12 @@ def describe_rule(name: str) -> RulePage:
     sentences = ((rule.check.__doc__ or "").partition("\n\n")[0] for rule in rules)
     return RulePage(
         entry,
-        tuple(dict.fromkeys(_list_messages(name))),
+        load_data("advice/log_lines", LogLines).lines.get(name, ()),
         tuple(" ".join(sentence.split()) for sentence in sentences if sentence),
         tuple(dict.fromkeys(fact for rule in rules for fact in rule.needs)),
         tuple(dict.fromkeys(_list_fixes(name))),
         tuple(other.id for other in catalogue().values() if name in other.explains),
     )
-
-
-def _list_messages(name: str) -> Iterator[str]:
-    for signature in load_signatures():
-        if signature.finding == name and signature.role in _CAUSES:
-            text = read_pattern(signature.pattern)
-            text = text if len(text) > len(_LEFT_OUT) + 4 else signature.fragments[0]
-            if _TELLING.search(text):
-                yield text
-
-
-def read_pattern(pattern: str) -> str:
-    r"""Write the text that an expression looks for.
-
-    Sample: `[Dd]river/library version (?:mis)?match: (?P<library>[\d.]+)`
-    """
-    # Python 3.11 renamed the parser, which only this page needs
-    parser: Any = getattr(re, "_parser", None) or import_module("sre_parse")
-    text = "".join(_read_items(parser.parse(pattern)))
-    return re.sub(rf"{_LEFT_OUT}(\s*{_LEFT_OUT})+", _LEFT_OUT, text).strip(f" {_LEFT_OUT}\n")
-
-
-def _read_items(items: Any) -> Iterator[str]:
-    for kind, value in items:
-        match str(kind):
-            case "LITERAL":
-                yield chr(value)
-            case "IN" if str(value[0][0]) == "LITERAL":
-                yield chr(value[0][1])
-            case "BRANCH":
-                yield from _read_items(value[1][0])
-            case "SUBPATTERN":
-                yield from [_LEFT_OUT] if value[0] else _read_items(value[-1])
-            case "MAX_REPEAT" | "MIN_REPEAT" if value[0] == 1 and str(value[2][0][0]) != "IN":
-                yield from _read_items(value[2])
-            case "AT" | "ASSERT" | "ASSERT_NOT":
-                pass
-            case "MAX_REPEAT" | "MIN_REPEAT" if not value[0] and value[1] == 1:  # optional
-                pass
-            case _:
-                yield _LEFT_OUT
 
 
 def _list_fixes(name: str) -> Iterator[KnownFix]:

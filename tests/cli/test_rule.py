@@ -14,7 +14,6 @@ import pytest
 from envcheck import api
 from envcheck.cli.common import Printing
 from envcheck.cli.group import COMMANDS, group, run
-from envcheck.explain.rule_page import read_pattern
 from envcheck.model import UserError
 from envcheck.rules.catalogue import catalogue
 from tests.structure import ROOT
@@ -30,13 +29,14 @@ def test_every_finding_has_a_page(name: str) -> None:
     assert text.startswith(f"{name}  {catalogue()[name].headline}\n")
     assert f'ignore = ["{name}: why"]' in text
     assert ("stops an import counts" in text) == (catalogue()[name].stops == "import")
-    assert not re.search(r"\{\w+\}", text)  # no raw field of a template
+    written = [line for line in text.splitlines() if line.strip() not in result.page.messages]
+    assert not re.search(r"\{\w+\}", "\n".join(written))  # no raw field of a template
 
 
 def test_it_says_what_people_search_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rule", "driver-library-mismatch"]) == 0
     said = capsys.readouterr().out
-    assert "\n  Driver/library version mismatch\n" in said
+    assert "\n  Failed to initialize NVML: Driver/library version mismatch\n" in said
     assert "Report a kernel module and user-space libraries of different releases." in said
     assert run(["rule", "numpy-abi", "-v"]) == 0
     said = capsys.readouterr().out
@@ -50,20 +50,6 @@ def test_without_an_id_all_are_listed(capsys: pytest.CaptureFixture[str]) -> Non
     assert [name for name in catalogue() if f"  {name} " not in said] == []
     with pytest.raises(UserError, match="name a finding"):
         run(["rule", "--json"])
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (r"(?:[Dd]river/library version mismatch|NVML_X)(?:\W+(?P<x>[\d.]+))?", "Driver/library version mismatch"),
-        (r"GLIBC_(?P<version>[\d.]+)' not found", "GLIBC_…' not found"),
-        (r"^Killed$", "Killed"),
-        (r"got \d+ of \d+ (?:bytes|items)", "got … of … bytes"),
-        (r"(?P<name>\w+) is (?!not )there", "is there"),
-    ],
-)  # fmt: skip
-def test_a_pattern_is_written_as_it_is_searched_for(pattern: str, text: str) -> None:
-    assert read_pattern(pattern) == text
 
 
 @pytest.mark.parametrize(

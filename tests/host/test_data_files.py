@@ -11,6 +11,7 @@ import pytest
 
 from envcheck.check.installers import Installers
 from envcheck.diff.facts import load_comparisons
+from envcheck.explain.rule_page import LogLines
 from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
@@ -45,6 +46,7 @@ from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
     ("frameworks/built_when_used", BuiltWhenUsed),
+    ("advice/log_lines", LogLines),
     ("advice/machine_steps", MachineSteps),
     ("packages/index", Companions),
     ("packages/documented_gpus", DocumentedGpusTable),
