@@ -465,6 +465,11 @@ class Matrix:
         ]
         return max(releases, key=numbers, default="")
 
+    def is_dropped(self, compute_capability: str) -> bool:
+        """Return whether newer toolkits no longer build for a compute capability."""
+        row = self.architecture(compute_capability)
+        return row is not None and row.last_toolkit is not None
+
     def is_tegra(self, capability: str) -> bool:
         """Return whether a compute capability is of Tegra's GPUs, which run no others' code."""
         row = self.architecture(capability)
