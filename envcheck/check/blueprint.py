@@ -20,7 +20,11 @@ from envcheck.matrix.images import (
 from envcheck.model import RequestError, UserError, dataclass, field, major, replace
 from envcheck.model.versions import Requirement, read_requirement
 
-_CONDA_SPEC = re.compile(r"([\w-]+)\s*(?:={1,2}\s*(\d+(?:\.\d+)*)(?:[.*]*\s*=\s*(\S+))?)?.*")
+# pytorch=2.5.1=cuda126_py312h1_0, pytorch=*=cuda*, pytorch 2.5.1 cuda*, pytorch[build=cuda*]
+_CONDA_SPEC = re.compile(
+    r"([\w.-]+)(?:\s*={1,2}\s*|\s+)?(?:(\d+(?:\.\d+)*)[.*]*|\*)?"
+    r"(?:(?:\s*=\s*|\s+)([\w.*]+)$)?(?:[^\[]*\[[^\]]*\bbuild\s*=\s*[\"']?([\w.*]+))?.*"
+)
 Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 Names = tuple[str, ...]
 Table = dict[str, Any]  # of a document that somebody else wrote
@@ -67,7 +71,7 @@ class Line:
     def spec(self) -> tuple[str, str, str]:
         """The name, the version and the build that it pins for conda: cudatoolkit=11.2=h1."""
         match = _CONDA_SPEC.match(self.text)
-        return (match[1], match[2] or "", match[3] or "") if match else ("", "", "")
+        return (match[1], match[2] or "", match[3] or match[4] or "") if match else ("", "", "")
 
 
 Lines = tuple[Line, ...]
@@ -163,6 +167,7 @@ class Blueprint:
     indexes: Lines = ()  # lines of a requirements file that name a package index
     removals: Lines = ()  # names that a command uninstalls
     conda: Lines = ()  # match specs: "cudatoolkit=11.2"
+    conda_driver: str = ""  # the major of the driver's CUDA that CONDA_OVERRIDE_CUDA states
     compiles: Lines = ()  # what needs nvcc
     may_compile: Lines = ()  # what builds an extension, of CUDA code or not
     inherited: Lines = ()  # requirements installed in a stage that this one copies from
@@ -195,6 +200,11 @@ class Blueprint:
             )
             + 1
         )
+
+
+def find_named(conda: Iterable[Line], *names: str) -> Line | None:
+    """Return the first of conda's specs that asks for one of `names`."""
+    return next((line for line in conda if line.spec[0] in names), None)
 
 
 def find_spec(conda: Iterable[Line], names: Names) -> Line | None:

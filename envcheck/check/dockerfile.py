@@ -37,7 +37,7 @@ from envcheck.check.requirement_files import (
 from envcheck.check.selection import Selection
 from envcheck.frameworks import framework_of
 from envcheck.matrix.companions import companion_row
-from envcheck.model import dataclass, replace
+from envcheck.model import dataclass, major, replace
 from envcheck.model.versions import name_of
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
@@ -419,6 +419,7 @@ def _find_python(line: str, *, is_system: bool) -> str:
 _SYSTEM_FOLDERS = re.compile(
     r"/(?:s?bin|usr)(?:/.*)?|\$(?:PATH|\{PATH\})|.*/\.local/bin|.*(?:cuda|nvidia).*|"
 )
+_CONDA_DRIVER = re.compile(r"\bCONDA_OVERRIDE_CUDA=(\S+)")
 _OTHER_PYTHON = re.compile(r"env\b|conda|mamba|pyenv|pixi")
 _OTHER_PYTHON_FOLDER = re.compile(r"^(?!\$)[^:]*(?:conda|mamba|pyenv|miniforge)")
 # What lets the system's pip install, or brings another one.
@@ -686,6 +687,9 @@ class Stage:
             self._keep(own_pip=True)
         if python := _find_python(line, is_system=is_system):
             self._keep(python=self._line(python))
+        driver = _CONDA_DRIVER.search(line)
+        stated = driver[1] if driver else self.variables.get("CONDA_OVERRIDE_CUDA", "")
+        self._keep(conda_driver=major(stated) or self.blueprint.conda_driver)
         if _BRINGS_PYTHON.search(line):
             is_old = self.blueprint.old_installer or _OLD_INSTALLER.search(line) is not None
             self._keep(own_python=True, old_installer=is_old)

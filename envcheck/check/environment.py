@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from envcheck.check.blueprint import Blueprint, Image, Line, find_spec
+from envcheck.check.blueprint import Blueprint, Image, Line, find_named, find_spec
 from envcheck.check.requirement_files import is_on_index
 from envcheck.check.selection import may_hold
 from envcheck.frameworks import identities, identity
+from envcheck.frameworks.installed import parse_conda_build
 from envcheck.host.known_variables import keep_known_variables
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.images import load_base_images
@@ -22,6 +23,7 @@ from envcheck.model import (
     AT_RUN,
     NOT_STATED,
     Absent,
+    CondaBuild,
     Distribution,
     Fact,
     Facts,
@@ -47,7 +49,7 @@ from envcheck.model import (
 from envcheck.model.quoting import quote
 from envcheck.model.versions import Requirement, can_be_met, name_of, within
 from envcheck.rules import Context, Target
-from envcheck.rules.builds import plugin_of, supports_python
+from envcheck.rules.builds import list_conda_recipes, plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
 from envcheck.rules.described_machine import Description, with_hardware
 from envcheck.rules.frameworks import is_excluded
@@ -60,7 +62,7 @@ ROOT = "/usr/local/cuda"
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 # The flavors that hold CUDA's libraries, not libcudart alone.
 _LIBRARIES = ("runtime", "libraries", "devel")
-_CONDA_CUDA = {"cudatoolkit", "pytorch-cuda"}
+CONDA_CUDA = ("pytorch-cuda", "cuda-version", "cudatoolkit", "cuda-toolkit")
 _NOTHING = "The file names no framework that envcheck knows"
 
 
@@ -608,31 +610,95 @@ class Environment:
     def _take_conda(self) -> None:
         """Add the frameworks that conda installs: its builds bring their own CUDA."""
         packages = {name: item.name for item in identities() for name in item.conda_packages}
-        conda = self.blueprint.conda
-        names = {line.spec[0] for line in conda}
-        cpuonly = next((line for line in conda if line.spec[0] == "cpuonly"), None)
-        for line in conda:
-            name, version, build = line.spec
-            framework = packages.get(re.sub(r"-(?:gpu|nightly)$", "", name))
+        cpuonly = find_named(self.blueprint.conda, "cpuonly")
+        for line in self.blueprint.conda:
+            name, version, _ = line.spec
+            framework = packages.get(re.sub(r"-(?:cpu|gpu|nightly)$", "", name))
             if framework is None:
                 self._take_conda_package(line)
                 continue
-            is_for_gpu: Fact[bool] = Unknown(
-                "failed", f"conda chooses the build of {name} when it installs", (line.location,)
-            )
-            # CPU builds of PyTorch's channel ask for `cpuonly`: those for CUDA go first.
-            is_pinned = bool(_CONDA_CUDA & names) and line.links.startswith("pytorch")
-            wants_cuda = name.endswith("-gpu") or {"pytorch-cuda", f"{name}-gpu"} & names
-            if "cpu" in build or cpuonly:
-                is_for_gpu = Known(value=False, source=_at(cpuonly or line))
-            elif is_pinned or wants_cuda or "cuda" in build:
-                is_for_gpu = Known(value=True, source=_at(line))
-            elif framework in self._builds:  # its other package has said it: jaxlib, before jax
+            is_for_gpu, cuda = self._choose_conda_build(line, framework, cpuonly)
+            if isinstance(is_for_gpu, Unknown) and framework in self._builds:
+                # its other package has said it: jaxlib, before jax
                 is_for_gpu = self._builds[framework].cuda_build
+            stated = {"cuda_version": cuda} if is_for_gpu.value else {}
             installed = Distribution(framework, version, installer="conda")
-            self._put(framework, installed, is_for_gpu, line, libraries=Known((), _at(line)))
+            self._put(
+                framework, installed, is_for_gpu, line, libraries=Known((), _at(line)), **stated
+            )
             label = f"{framework} {version}".rstrip()
             self.places.append(Place(cpuonly or line, framework, label))
+
+    def _choose_conda_build(
+        self, line: Line, framework: str, cpuonly: Line | None
+    ) -> tuple[Fact[bool], Fact[str]]:
+        """Say whether the build that conda chooses is for a GPU, and for which CUDA."""
+        conda = self.blueprint.conda
+        name, _, build = line.spec
+        stated = parse_conda_build(build.replace("*", "_"))
+        spec = find_spec(conda, CONDA_CUDA)
+        cuda: Fact[str] = Known(spec.text, _at(spec)) if spec else NOT_STATED
+        if stated.get("cuda"):
+            cuda = Known(stated["cuda"], _at(line))
+        if cpuonly or "cpu" in stated or name.endswith("-cpu"):
+            return Known(value=False, source=_at(cpuonly or line)), cuda
+        channel = self._find_channel(line)
+        built = self._list_recipes(line, framework) if channel == "conda-forge" else []
+        # CPU builds of PyTorch's channel ask for `cpuonly`: those for CUDA go first.
+        is_pinned = spec is not None and channel == "pytorch"
+        twin = find_named(conda, "pytorch-cuda", f"{name}-gpu")
+        if is_pinned or twin or name.endswith("-gpu") or "cuda" in build or "cuda" in stated:
+            if built and self._lacks_conda_driver():
+                why = "conda-forge's builds for CUDA require __cuda: state CONDA_OVERRIDE_CUDA"
+                return Unknown("failed", why, (line.location,)), cuda
+            majors = {each for row in built for each in row.cuda}
+            if cuda.value is None and len(majors) == 1:
+                cuda = Known(majors.pop(), _at(line))
+            return Known(value=True, source=_at(line)), cuda
+        return self._choose_recipe(built, cuda, line), cuda
+
+    def _list_recipes(self, line: Line, framework: str) -> list[CondaBuild]:
+        """List what conda-forge has built of the release that a spec names, for the platform."""
+        platform, version = self._context(Target()).platform, line.spec[1]
+        recipes = list_conda_recipes(self.matrix, framework)
+        return [row for row in recipes if platform in row.platforms and _admits(row, version)]
+
+    def _choose_recipe(self, built: list[CondaBuild], cuda: Fact[str], line: Line) -> Fact[bool]:
+        """Say whether conda-forge's build is for a GPU.
+
+        One for CUDA requires __cuda, which conda has where it sees a driver, and goes before one
+        for the CPU.
+        """
+        context, told = self._context(Target()), self.blueprint.conda_driver
+        majors = {each for row in built for each in row.cuda}
+        if cuda.value:
+            majors &= {major(cuda.value)}
+        if not built:
+            return _left_to_conda(line)
+        if not majors:
+            return Known(value=False, source=_at(line))
+        if told.isdigit():
+            return Known(value=any(int(each) <= int(told) for each in majors), source=_at(line))
+        if self._lacks_conda_driver():
+            return Known(value=False, source=_at(line))
+        if context.driver.release.value and not self.image.is_named:
+            runs = any(driver_runs(context, f"{each}.0") for each in majors)
+            return Known(value=runs, source=_at(line))
+        return _left_to_conda(line)
+
+    def _lacks_conda_driver(self) -> bool:
+        """Return whether conda sees no driver, as while an image is built."""
+        return bool(self.image.source) and not self.blueprint.conda_driver
+
+    def _find_channel(self, line: Line) -> str:
+        """Return the first channel named that has a framework's release; "" for none."""
+        name, version, _ = line.spec
+        rows = self.matrix.conda_builds(re.sub(r"-(?:cpu|gpu)$", "", name))
+        for channel in line.links.split():
+            short = channel.rstrip("/").rpartition("/")[2]
+            if any(row.channel == short and _admits(row, version) for row in rows):
+                return short
+        return ""
 
     def _take_conda_package(self, line: Line) -> None:
         """Add a package beside a framework where its spec names one release."""
@@ -679,6 +745,17 @@ def _names(words: str, label: str) -> bool:
         label in words
         and re.search(rf"(?<![\w.-]){re.escape(label)}(?![\w+-]|\.\d)", words) is not None
     )
+
+
+def _admits(row: CondaBuild, version: str) -> bool:
+    """Return whether a row has a version, or a patch of the line that it is."""
+    patches = (text for text in row.releases if text.startswith(f"{version}."))
+    return not version or within(version, row.versions) or any(patches)
+
+
+def _left_to_conda(line: Line) -> Unknown:
+    why = f"conda chooses the build of {line.spec[0]} when it installs"
+    return Unknown("failed", why, (line.location,))
 
 
 def _why_unread(part: UnreadPart, why: str = "failed") -> Unknown:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import InstallPackages
-from envcheck.check.blueprint import Line, Lines
-from envcheck.check.environment import Environment, Place
+from envcheck.check.blueprint import Line, Lines, find_named
+from envcheck.check.environment import CONDA_CUDA, Environment, Place
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
 from envcheck.model import (
@@ -277,13 +277,28 @@ def _build_for_gpu(places: list[Place], environment: Environment) -> Remedy | No
     if line.location == environment.image.location and line.text == environment.image.reference:
         return Remedy(f"Use {environment.image.gpu_tag or 'an image with its build for CUDA'}.")
     if line in environment.blueprint.conda:
-        return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
+        return _choose_build_of_conda(line, environment)
     if line.index == "cpu" or "+cpu" in line.text:
         text = (
             "Use PyTorch's index for a CUDA variant (…/whl/cu126), or none: the default wheels"
             " include CUDA."
         )
         return Remedy(text)
+    return None
+
+
+def _choose_build_of_conda(line: Line, environment: Environment) -> Remedy | None:
+    """Say how conda comes to choose a build for CUDA."""
+    image, pinned = environment.image, find_named(environment.blueprint.conda, *CONDA_CUDA)
+    if line.spec[0] == "cpuonly":
+        return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
+    if image.is_named:
+        stated = f"CONDA_OVERRIDE_CUDA={major_minor(image.cuda) or '12'}"
+        why = "conda takes builds for the CPU where it sees no driver, as while an image is built."
+        return Remedy(f"Write `{stated}` before the command of {line.location}: {why}")
+    if pinned is not None:
+        other = f"or name a CUDA that conda has a build of `{line.text}` for"
+        return Remedy(f"Leave out `{pinned.text}` ({pinned.location}), {other}.")
     return None
 
 

@@ -51,7 +51,7 @@ _OMITTED: dict[type, dict[str, Any]] = {
         "yanked": False,
     },
     Toolkit: {"minor_floor_linux": None, "minor_floor_windows": None},
-    CondaBuild: {"platforms": (), "cuda": ()},
+    CondaBuild: {"releases": (), "pythons": (), "platforms": (), "cuda": ()},
     Architecture: {"last_toolkit": None, "first_driver_branch": None, "last_driver_branch": None},
     KnownProblem: {
         "platforms": (),

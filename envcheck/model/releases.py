@@ -155,6 +155,8 @@ class CondaBuild:
     package: str  # tensorflow, cudatoolkit, cudnn, cuda-version
     channel: str  # conda-forge, defaults, nvidia
     versions: str  # specifier
+    releases: Tuple[str, ...]  # of them those that its recipes built; empty: not read
+    pythons: Tuple[str, ...]  # that these were built for
     build: Optional[str]  # pattern of the build strings: "cuda*"; None: not read
     platforms: Tuple[str, ...]  # empty: not read
     cuda: Tuple[str, ...]  # CUDA versions they install or are built for; empty: none, or not read

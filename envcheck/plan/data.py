@@ -142,26 +142,13 @@ class CondaSpecs:
 
 
 @dataclass
-class CondaRecipe:
-    """Releases of a framework that were built alike on conda-forge; no CUDA listed: for the CPU."""
-
-    framework: str
-    versions: tuple[str, ...]
-    platforms: tuple[str, ...]
-    pythons: tuple[str, ...]
-    cuda: tuple[str, ...]  # majors
-
-
-@dataclass
 class CondaBuilds:
     """The content of data/frameworks/conda_builds.json."""
 
     specs: Mapping[str, CondaSpecs]  # by framework
-    rows: tuple[CondaRecipe, ...]
     beside: tuple[str, ...]  # packages that bear the same name on the channel and on the index
     packages: Mapping[str, tuple[str, ...]]  # framework -> its packages
     channels: tuple[str, ...]
-    citation: Citation
 
 
 def conda_builds_data() -> CondaBuilds:

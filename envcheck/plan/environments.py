@@ -43,7 +43,7 @@ from envcheck.plan.choose import CandidateJudgement, Choice
 from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
-from envcheck.rules.builds import is_free_threaded
+from envcheck.rules.builds import is_free_threaded, list_conda_recipes
 from envcheck.rules.context import Context, Target
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.requirements import easiest_for_pip, wheel_glibc
@@ -115,13 +115,13 @@ def _built_versions(context: Context, judgement: CandidateJudgement, line: str) 
     """List the versions of a line that were built for this Python, platform, goal and driver."""
     candidate = judgement.candidate
     found: list[str] = []
-    for entry in conda_builds_data().rows:
+    for entry in list_conda_recipes(context.matrix, candidate.row.framework):
         is_match = context.platform in entry.platforms and python_minor(context) in entry.pythons
         runs = not entry.cuda
         if candidate.is_gpu:
             runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
-        if entry.framework == candidate.row.framework and is_match and runs:
-            found += [text for text in entry.versions if f"{text}.".startswith(f"{line}.")]
+        if is_match and runs:
+            found += [text for text in entry.releases if f"{text}.".startswith(f"{line}.")]
     return found
 
 

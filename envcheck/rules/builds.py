@@ -13,6 +13,7 @@ from envcheck.model import (
     About,
     Absent,
     Citation,
+    CondaBuild,
     Fact,
     FrameworkBuild,
     FrameworkRelease,
@@ -280,6 +281,12 @@ def is_free_threaded(context: Context) -> bool:
 def is_conda_build(context: Context, build: Build) -> bool:
     """Return whether conda installed a build: the wheels' rows then say little about it."""
     return build.installed and is_from_conda(context, build.distribution)
+
+
+def list_conda_recipes(matrix: Matrix, framework: str) -> list[CondaBuild]:
+    """List what conda-forge's recipes have built of a framework, release by release."""
+    names = known_framework(framework).conda_packages
+    return [row for name in names for row in matrix.conda_builds(name) if row.releases]
 
 
 def unfound_libraries(build: Build) -> list[LibraryLookup]:

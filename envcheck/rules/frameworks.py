@@ -61,6 +61,7 @@ from envcheck.rules.builds import (
     installed_builds,
     is_conda_build,
     is_free_threaded,
+    list_conda_recipes,
     supports_python,
 )
 from envcheck.rules.context import Context, UndecidedError, cite, each, once, rule
@@ -325,25 +326,27 @@ def label_unfound(context: Context) -> Iterator[Finding]:
 
 
 def _list_unbuilt_by_conda(context: Context) -> Iterator[Finding]:
-    """Find releases that Conda is asked for with a Python for which nobody has built them.
-
-    A channel builds none for Pythons below those of the wheels, whose sources refuse them. Above
-    these it is ahead by one release of Python at most.
-    """
+    """Find releases that Conda is asked for with a Python for which nobody has built them."""
     version = context.python.version.value
     for build in installed_builds(context):
         row = build.release
         if not version or row is None or not row.pythons or not is_conda_build(context, build):
             continue
-        pythons = sorted(row.pythons, key=numbers)
-        newest = numbers(pythons[-1])
-        if numbers(pythons[0]) <= numbers(version)[:2] <= (newest[0], newest[1] + 1):
+        recipes = list_conda_recipes(context.matrix, build.framework)
+        read = [each for each in recipes if row.version in each.releases]
+        named = {*row.pythons, *(python for each in read for python in each.pythons)}
+        pythons = sorted(named, key=numbers)
+        oldest, newest = numbers(pythons[0]), numbers(pythons[-1])
+        if not read:
+            # No recipe of it was read: channels are ahead of the wheels by one Python at most.
+            newest = (newest[0], newest[1] + 1)
+        if oldest <= numbers(version)[:2] <= newest:
             continue
         stated = ", ".join(pythons)
         yield context.report(
-            f"{build.label} is not built for Python {version}; its wheels are for {stated}.",
+            f"{build.label} is not built for Python {version}, only for {stated}.",
             "python.version",
-            cite(row.label, f"Python {stated}", row),
+            cite(row.label, f"Python {stated}", read[0] if read else row),
             cure=UseOtherPython(tuple(pythons), build.pin),
         )
 

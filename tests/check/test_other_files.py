@@ -7,9 +7,13 @@ import pytest
 from envcheck.check.blueprint import FileError
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
+from envcheck.check.judge import Gate
+from envcheck.check.judge_file import judge_blueprints
 from envcheck.check.selection import Selection
+from envcheck.diagnosis.planned import describe_host
 from envcheck.rules.catalogue import catalogue
-from tests.check.test_files import CUDA_124, blueprints, judged, told, undecided
+from tests.check.test_files import CUDA_124, TODAY, blueprints, judged, told, undecided
+from tests.rules.factory_machine import matrix
 from tests.work import assert_linear
 
 GPU = Config(expect="gpu")
@@ -832,6 +836,8 @@ def test_one_edit_for_one_line() -> None:
         ("3.9", "jax=0.5.0", "3.12"),  # below those of its metadata
         ("3.9", "jaxlib=0.5.0=cuda*", "3.12"),
         ("3.12", "pytorch=2.1.2", ""),  # conda-forge has built it for one more than the wheels
+        ("3.13", "pytorch=2.1.2", "3.12"),
+        ("3.13", "pytorch=2.4.1", ""),
         ("3.10", "pytorch=2.1.2", ""),
     ],
 )
@@ -877,6 +883,62 @@ def test_what_conda_installs_is_judged_beside_what_pip_does(
     errors = [item for item in report.findings if item.severity == "error"]
     assert [item.id for item in errors] == (["extension-build-mismatch"] if fix else [])
     assert all(item.fix and item.fix.summary.startswith(fix) for item in errors)
+
+
+@pytest.mark.parametrize(
+    ("channels", "specs", "driver", "found"),
+    [
+        ("pytorch, nvidia", "pytorch=2.4.1 pytorch-cuda=12.4", "470.57.02", "driver-too-old"),
+        ("pytorch, nvidia", "pytorch=2.4.1 pytorch-cuda=11.8", "470.57.02", ""),
+        ("conda-forge", "pytorch=2.4.1=cuda120_py310h1_0", "470.57.02", "driver-too-old"),
+        ("conda-forge", "pytorch=2.4.1=cuda118_py310h1_0", "470.57.02", ""),
+        ("conda-forge", "pytorch=2.4.1=cpu_generic_py310h1_0", "550", "framework-cpu-build"),
+        ("conda-forge", "pytorch=*=cpu*", "550", "framework-cpu-build"),
+        ("conda-forge", "'pytorch[version=2.4.1,build=cuda120*]'", "470.57.02", "driver-too-old"),
+        # 2.7.1 was built for CUDA 12 alone, 2.5.1 for 11, too
+        ("conda-forge", "pytorch-gpu=2.7.1", "470.57.02", "driver-too-old"),
+        ("conda-forge", "pytorch=2.7.1", "470.57.02", "framework-cpu-build"),
+        ("conda-forge", "pytorch=2.5.1", "470.57.02", ""),
+        ("conda-forge", "pytorch=2.7.1 cuda-version=11.8", "550", "framework-cpu-build"),
+        ("conda-forge", "pytorch=2.5.1 cuda-version=11.8", "550", ""),
+        ("pytorch, conda-forge", "pytorch=2.7.1", "550", ""),  # PyTorch's channel ended at 2.5
+        ("conda-forge, pytorch", "pytorch=2.2.2 cudatoolkit=11.8", "550", ""),
+    ],
+)
+def test_conda_builds_are_judged_by_channel_build_and_driver(
+    channels: str, specs: str, driver: str, found: str
+) -> None:
+    listed = "".join(f"\n  - {spec}" for spec in ("python=3.10", *specs.split()))
+    text = f"channels: [{channels}]\ndependencies:{listed}\n"
+    gate = Gate(Config(), matrix(), "pyproject.toml", TODAY)
+    host = describe_host(driver, ("A100",))
+    report = judge_blueprints(blueprints(text, "environment.yml"), gate, host)[0]
+    assert [item.id for item in report.findings if item.severity == "error"] == [
+        *filter(None, [found])
+    ]
+    assert report.verdict == ("incompatible" if found else "compatible")
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("micromamba install -y -c conda-forge pytorch=2.5.1", "incompatible"),
+        ("CONDA_OVERRIDE_CUDA=12.4 micromamba install -y -c conda-forge pytorch=2.5.1", ""),
+        ("export CONDA_OVERRIDE_CUDA=12 && conda install -c conda-forge pytorch=2.5.1", ""),
+        ("CONDA_OVERRIDE_CUDA=11.4 conda install -c conda-forge pytorch=2.7.1", "incompatible"),
+        ("conda install -c conda-forge pytorch=2.5.1=cuda*", "undetermined"),
+        ("conda install -c conda-forge pytorch-gpu=2.5.1", "undetermined"),
+        ("conda install -c pytorch -c nvidia pytorch=2.5.1 pytorch-cuda=12.4", ""),
+    ],
+)
+def test_while_an_image_is_built_conda_sees_no_driver(command: str, verdict: str) -> None:
+    text = f"FROM nvidia/cuda:12.4.1-base-ubuntu22.04\nRUN {command}\n"
+    report = judged(text, config=Config(expect="gpu"))
+    assert report.verdict == (verdict or "compatible")
+    texts = [f"{item.message} {item.fix and item.fix.summary}" for item in report.findings]
+    assert any("CONDA_OVERRIDE_CUDA" in text for text in texts) == bool(verdict)
+    stated = text.replace("RUN", "ENV CONDA_OVERRIDE_CUDA=12.4\nRUN")
+    assert judged(stated, config=Config(expect="gpu")).verdict == "compatible" or "11.4" in text
 
 
 def test_the_package_of_conda_for_gpus_needs_no_release() -> None:
