@@ -159,6 +159,11 @@ class CreateEnvironment(Action):
         into = ("-p", conda_prefix(self.folder, system), "--override-channels")
         return (program, "create", "-y", *into, *channels, *self.packages)
 
+    def in_image(self) -> Action:
+        return (
+            self if self.installer == CONDA else CreateEnvironment(self.folder, starter=("python",))
+        )
+
     def into_existing(self, purpose: str = "") -> InstallCondaPackages:
         """Return what brings conda's packages into the folder where it is there already."""
         return InstallCondaPackages(
@@ -318,6 +323,7 @@ class InstallPackages(Action):
     program: str = ""  # uv under the name it has here
     purpose: str = ""
 
+    downloads = True
     lasting = KEPT_BY_INSTALL
 
     def command(self, system: str = "") -> tuple[str, ...]:
@@ -436,6 +442,10 @@ class UninstallPackages(Action):
 
     lasting = KEPT_BY_INSTALL
 
+    @property
+    def removed(self) -> tuple[str, ...]:
+        return self.names
+
     def command(self, system: str = "") -> tuple[str, ...]:
         yes = () if self.installer == UV else ("-y",)
         return (*_pip_words(self, "uninstall", system), *yes, *self.names)
@@ -464,6 +474,7 @@ class UpgradePip(Action):
     purpose: str = ""
     options: tuple[str, ...] = ()  # --no-index --find-links DIR
 
+    downloads = True
     lasting = KEPT_BY_INSTALL
     typed = ("{python}", "-m", "pip", "install", "--upgrade", "{options}", "{requirement}")
     checked_by = ("{python}", "-m", "pip", "--version")

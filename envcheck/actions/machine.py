@@ -176,6 +176,10 @@ class WriteFile(Action):
 
     systems = UNIX
 
+    @property
+    def brief(self) -> str:
+        return f"{'adds' if self.appends else 'writes'} {len(self.lines)} lines: {self.path}"
+
     def command(self, system: str = "") -> tuple[str, ...]:
         program = _PROGRAMS[(self.appends, self.if_there, self.new_folder)]
         return ("sh", "-c", program, "sh", self.path, *self.lines)

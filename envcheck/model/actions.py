@@ -55,6 +55,7 @@ class Action:
     installer = ""  # that carries it out under the name in a field `program`: conda, uv
     settings: Tuple[Tuple[str, str], ...] = ()  # variables that the command runs with
     in_shell = False  # changes the shell it is typed in: no other process can do it
+    downloads = False  # packages, which a cache keeps
     by_person = False  # only a person can do it, or must fill in a name first
     consent = ""  # one of CONSENTS that a person gives for it
     ends_session = False  # a restart: what follows needs a new start
@@ -106,6 +107,20 @@ class Action:
     def with_purpose(self, purpose: str) -> Action:
         """Return the action with a purpose, where it does not say its own."""
         return self if self.purpose else replace(self, purpose=purpose)
+
+    @property
+    def brief(self) -> str:
+        """Say what it does where the whole command says too much; "" elsewhere."""
+        return ""
+
+    @property
+    def removed(self) -> Tuple[str, ...]:
+        """List the distributions that it uninstalls."""
+        return ()
+
+    def in_image(self) -> Action:
+        """Return the action as a container image is built by it, with the image's own Python."""
+        return self
 
     def unattended(self) -> Action:
         """Return the action as it runs without anybody to answer questions."""

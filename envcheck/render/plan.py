@@ -10,14 +10,8 @@ from envcheck.actions import (
     HEADING,
     STOP,
     ActivateEnvironment,
-    AskPerson,
-    CreateEnvironment,
-    ImportFrameworks,
-    InstallPackages,
-    UninstallPackages,
-    UpgradePip,
-    WriteFile,
     action_line,
+    changes_environment,
     conda_prefix,
     launcher_path,
     move_environment,
@@ -336,21 +330,12 @@ def _describe_steps(plan: Plan, *, is_traced: bool, is_typed: bool) -> Iterator[
             about = f" [{step.scope}: as an administrator]"
         if step.resolves:
             about += f" (resolves {', '.join(step.resolves)})"
-        if isinstance(action, AskPerson):
-            command = None
-        else:
-            command = type_command(action, plan.system, is_told=False)
-        if isinstance(action, WriteFile) and not is_typed:
-            words = (
-                f"{'adds' if action.appends else 'writes'} {len(action.lines)} lines: {action.path}"
-            )
-            command, traces = None, [Line(words, "  "), *traces]
-        yield ShownStep(
-            f"{number}. {_write_sentence(action.purpose_on(plan.system))}",
-            command,
-            about,
-            tuple(traces),
-        )
+        command = type_command(action, plan.system, is_told=False)
+        if action.brief and not is_typed:
+            command, traces = Command(""), [Line(action.brief, "  "), *traces]
+        title = f"{number}. {_write_sentence(action.purpose_on(plan.system))}"
+        shown = command if command.line else None
+        yield ShownStep(title, shown, about, tuple(traces))
 
 
 def _write_sentence(purpose: str) -> str:
@@ -437,7 +422,7 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         f"WORKDIR {_HOME}",
     ]
     for step in plan.steps:
-        if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
+        if step.scope != SYSTEM and changes_environment(step.action):
             lines += [f"# {inert(step.purpose)}", *_copy_constraints(step.action)]
             lines.append(_write_step(made, step.action, folder))
     return (
@@ -468,19 +453,14 @@ def _describe_host(plan: Plan) -> list[str]:
     lines = []
     for step in plan.steps:
         if step.scope == SYSTEM:
-            lines.append(f"# On the host: {inert(step.purpose)}")
-            lines += (
-                [] if isinstance(step.action, AskPerson) else [f"#   {action_line(step.action)}"]
-            )
+            line = action_line(step.action)
+            lines += [f"# On the host: {inert(step.purpose)}", *([f"#   {line}"] if line else [])]
     return lines
 
 
 def _write_step(made: Environment, action: Action, folder: str) -> str:
-    there = move_environment(action, made.folder, folder)
-    if isinstance(there, CreateEnvironment) and made.installer != CONDA:
-        there = CreateEnvironment(folder, starter=("python",))
-    installs = isinstance(there, (InstallPackages, UpgradePip))
-    return _run(typed_words(there), _CACHE if installs else "")
+    there = move_environment(action, made.folder, folder).in_image()
+    return _run(typed_words(there), _CACHE if there.downloads else "")
 
 
 def _set_paths(made: Environment, folder: str, goal: str) -> list[str]:
@@ -633,9 +613,9 @@ def render_script(plan: Plan) -> str:
 
 
 def _write_command(plan: Plan, step: Step) -> list[str]:
-    if isinstance(step.action, AskPerson):
-        return ["# (by hand)"]
     line = script_line(step.action, plan.system)
+    if not line:
+        return ["# (by hand)"]
     if step.scope == SYSTEM:
         taken_back = step.action.undo(plan.system).argv
         if taken_back:
@@ -694,13 +674,14 @@ def describe_fix(plan: Plan, remaining: tuple[Step, ...], *, verbose: bool = Fal
     removed = _list_removed(plan)
     if removed:
         sections.append(Section((Line(f"Removed for good: {', '.join(removed)}."),)))
-    by_person = [step for step in remaining if not isinstance(step.action, AskPerson)]
-    if by_person:
-        commands = []
-        for step in by_person:
+    commands = []
+    for step in remaining:
+        command = type_command(step.action, plan.system)
+        if command.line:
             scope = " [as an administrator]" if step.scope == SYSTEM else ""
-            purpose = f"{_write_sentence(step.action.purpose_on(plan.system))}{scope}"
-            commands.append(replace(type_command(step.action, plan.system), purpose=purpose))
+            purpose = f"{_write_sentence(command.purpose)}{scope}"
+            commands.append(replace(command, purpose=purpose))
+    if commands:
         sections.append(Section(tuple(commands), Line("Not run, for you to type:")))
     headline = f"{plan.environments[0].folder}: {', '.join(plan.resolves)}"
     end = Section((Line(""),), is_apart=False)
@@ -713,8 +694,7 @@ def _list_removed(plan: Plan) -> list[str]:
     """List the distributions that the steps remove and do not install again."""
     removed: dict[str, None] = {}
     for action in (step.action for step in plan.steps):
-        if isinstance(action, UninstallPackages):
-            removed.update(dict.fromkeys(action.names))
+        removed.update(dict.fromkeys(action.removed))
         for text in getattr(action, "requirements", ()):
             removed.pop(name_of(text), None)
     return list(removed)
