@@ -38,34 +38,33 @@ _LIMIT = 1 << 20  # entries of one table: more are taken for a corrupt file
 CORRUPT = (ValueError, IndexError, KeyError, OverflowError, struct.error)
 
 
-class ElfImage:
-    """One mapped ELF file.
+_MAGIC = b"\x7fELF"
+
+
+class ElfHeader:
+    """The header of an ELF file, of which `data` may hold the first bytes alone.
 
     Its methods raise one of CORRUPT for a corrupt one.
     """
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        if data[:4] != b"\x7fELF":
+        if data[:4] != _MAGIC:
             raise ValueError("Magic number does not match")
         self.is_64 = {1: False, 2: True}[data[4]]
         order = {1: "<", 2: ">"}[data[5]]
         word = "Q" if self.is_64 else "I"
         self._order = order
         self._word = struct.Struct(order + word)
-        self._symbol = struct.Struct(order + ("IBBHQQ" if self.is_64 else "IIIBBH"))
-        header = struct.unpack_from(f"{order}HHI{word * 3}IHHH", data, 16)
+        header = struct.unpack_from(f"{order}HHI{word * 3}IHHHHH", data, 16)
         self.machine = _MACHINES.get(header[1], str(header[1]))
-        self._segments = list(self._read_segments(header[4], header[8], header[9]))
-        self._check_size()
-        self.entries = self._read_dynamic_section()
-        self._strings = self._offset(_STRTAB) if _STRTAB in self.entries else 0
+        self._segment_places = range(header[4], header[4] + header[8] * header[9], header[8] or 1)
+        self.tables_end = header[4] + header[8] * header[9]  # of what the loader reads
+        self.end = header[5] + header[10] * header[11]  # of the headers of sections, which lie last
 
-    def _read_segments(
-        self, offset: int, size: int, count: int
-    ) -> Iterator[Tuple[int, int, int, int]]:
-        for index in range(count):
-            place = offset + index * size
+    def read_segments(self) -> Iterator[Tuple[int, int, int, int]]:
+        """Yield kind, place, address and length of each segment."""
+        for place in self._segment_places:
             if self.is_64:
                 kind, _, start, address, _, length = self._unpack("IIQQQQ", place)
             else:
@@ -74,6 +73,38 @@ class ElfImage:
 
     def _unpack(self, layout: str, place: int) -> Tuple[Any, ...]:
         return struct.unpack_from(self._order + layout, self._data, place)
+
+
+def find_damage(head: bytes, size: int) -> str:
+    """Judge a library by its first bytes and its size.
+
+    Truncated, shortened, not-elf, or "" where nothing is wrong.
+    """
+    if head[:4] != _MAGIC:
+        return "not-elf"
+    try:
+        header = ElfHeader(head)
+    except CORRUPT:
+        return "truncated"
+    ends = [header.tables_end]
+    with contextlib.suppress(struct.error):  # the table goes on after the first bytes
+        for _, start, _, length in header.read_segments():
+            ends.append(start + length)
+    if max(ends) > size:
+        return "truncated"
+    return "shortened" if header.end > size else ""
+
+
+class ElfImage(ElfHeader):
+    """One mapped ELF file."""
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        self._symbol = struct.Struct(self._order + ("IBBHQQ" if self.is_64 else "IIIBBH"))
+        self._segments = list(self.read_segments())
+        self._check_size()
+        self.entries = self._read_dynamic_section()
+        self._strings = self._offset(_STRTAB) if _STRTAB in self.entries else 0
 
     def _check_size(self) -> None:
         end = max(

@@ -21,6 +21,7 @@ from envcheck.matrix.built_in import (
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.stored import ADDRESS, open_stored
 from envcheck.model import UserError
+from envcheck.model.text import remove_url_secrets
 
 FOLDED_ID = "envcheck/matrix/2"  # of data/compat_matrix.json
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
@@ -58,10 +59,10 @@ def load_document(path: str | None = None) -> dict[str, Any]:
     if not is_url(path):
         return parse_document(path, read_user_file(path))
     # only a URL needs the network
-    from envcheck.matrix.refresh.index import fetch_pinned, strip_url
+    from envcheck.matrix.refresh.index import fetch_pinned
 
     try:  # its name is the URL without credentials
-        return parse_document(strip_url(path), fetch_pinned(path, LIMIT))
+        return parse_document(remove_url_secrets(path), fetch_pinned(path, LIMIT))
     except MatrixError:
         raise
     except UserError as error:

@@ -45,6 +45,7 @@ from envcheck.matrix.stored import (
     read_stored,
 )
 from envcheck.model import Absent, Known, UserError, dataclass, encode
+from envcheck.model.text import remove_url_secrets
 
 Document = Mapping[str, Any]
 
@@ -76,9 +77,7 @@ def read_request(source: str, sha256: str, bundle: str, environ: Variables) -> R
         raise UserError(f"no data file is named: give its path, or set {ADDRESS} to its address.")
     address, _, pin = source.partition("#") if is_url(source) else (source, "", "")
     pin = sha256 or re.sub("^sha256[=:]", "", pin)
-    name = source
-    if is_url(source):
-        name = re.sub(r"//[^/]*@", "//", address.partition("?")[0])
+    name = remove_url_secrets(source)
     if pin and bundle:
         raise UserError("a SHA-256 and --bundle exclude each other: one proof is enough.")
     if pin and not re.fullmatch("[0-9a-fA-F]{64}", pin):

@@ -48,6 +48,13 @@ def hide_url_secrets(text: str) -> str:
     return text
 
 
+def remove_url_secrets(text: str) -> str:
+    """Remove names, passwords, tokens, queries and fragments from the URLs of a text."""
+    text = re.sub(r"([a-zA-Z][\w+.-]*://)[^/\s]*@", r"\1", text)
+    text = re.sub(r"(://[^\s?#]*)[?#]\S*", r"\1", text)
+    return re.sub(r"(://[^\s]*?/t/)[^/\s]+", r"\1<token>", text)
+
+
 def _keep_sign(found: "re.Match[str]") -> str:
     if found["name"]:
         return "://***@"

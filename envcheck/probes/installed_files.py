@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import struct
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.frameworks import (
@@ -15,6 +14,7 @@ from envcheck.frameworks import (
     imported_modules,
     needed_distributions,
 )
+from envcheck.host.elf import find_damage
 from envcheck.host.paths import list_names
 from envcheck.host.protocol import Host
 from envcheck.model import (
@@ -333,7 +333,7 @@ def _judge(host: Host, folder: str, name: str, size: int, sizes: Sizes) -> str:
     if there == size or size < 0 or not re.search(r"\.so(\.\d+)*$", name):
         return ""
     head = host.read_bytes(posixpath.join(folder, name), 4096)
-    return judge_elf(head.value, there) if head.value is not None else ""
+    return find_damage(head.value, there) if head.value is not None else ""
 
 
 _BUILT = re.compile(r"\.(cpython-\d+t?)-[\w-]+\.so$")
@@ -352,35 +352,6 @@ def _judge_tag(name: str, sizes: Sizes, own: str) -> str:
     has_own = any(tag is not None and tag.group(1) == own for tag in tags)
     is_usable = {f"{stem}.so", f"{stem}.abi3.so", f"{stem}.py"}.intersection(beside)
     return "" if has_own or is_usable else "other-python"
-
-
-def judge_elf(head: bytes, size: int) -> str:
-    """Judge a library by its first bytes and its size.
-
-    Truncated, shortened, not-elf, or "" where nothing is wrong.
-
-    The segments and their headers must end within the file; the loader reads no headers of
-    sections, which lie last.
-    """
-    if head[:4] != b"\x7fELF":
-        return "not-elf"
-    is_64 = head[4:5] == b"\x02"
-    order = ">" if head[5:6] == b"\x02" else "<"
-    try:
-        segments, sections = struct.unpack_from(
-            order + ("QQ" if is_64 else "II"), head, 32 if is_64 else 28
-        )
-        counts = struct.unpack_from(order + "HHHH", head, 54 if is_64 else 42)
-    except struct.error:
-        return "truncated"
-    ends = [segments + counts[0] * counts[1]]
-    for place in range(segments, ends[0], counts[0] or 1):
-        if place + counts[0] <= len(head):
-            at, length = struct.unpack_from(order + ("8xQ16xQ" if is_64 else "4xI8xI"), head, place)
-            ends.append(at + length)
-    if max(ends) > size:
-        return "truncated"
-    return "shortened" if sections + counts[2] * counts[3] > size else ""
 
 
 def collect_leftovers(host: Host, answer: Mapping[str, Any]) -> Fact[Tuple[InstallLeftover, ...]]:

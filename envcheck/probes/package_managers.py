@@ -9,6 +9,7 @@ from envcheck.host.paths import join_path
 from envcheck.host.pip_files import list_pip_files, parse_pip_file
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Unknown, from_file
+from envcheck.model.text import remove_url_secrets
 
 PIP_KEYS = (
     "index-url",
@@ -49,7 +50,7 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
     except ValueError:
         return {}
     return {
-        name: remove_credentials(" ".join(found[name].split()))
+        name: remove_url_secrets(" ".join(found[name].split()))
         for name in PIP_KEYS
         if name in found
     }
@@ -74,18 +75,11 @@ def parse_condarc(text: str) -> Dict[str, str]:
     )
     if block:
         names = re.findall(r"[^\s,\[\]'\"]+", re.sub(r"(?m)#.*$|^[ \t]*-[ \t]", "", block.group(1)))
-        values["channels"] = remove_credentials(" ".join(names))
+        values["channels"] = remove_url_secrets(" ".join(names))
     priority = re.search(r"^channel_priority[ \t]*:[ \t]*(\w+)", text, re.MULTILINE)
     if priority:
         values["channel_priority"] = priority.group(1)
     return values
-
-
-def remove_credentials(text: str) -> str:
-    """Remove user names, passwords, tokens and query strings from the URLs in a value."""
-    text = re.sub(r"([a-zA-Z][\w+.-]*://)[^/\s]*@", r"\1", text)
-    text = re.sub(r"(://[^\s?#]*)[?#]\S*", r"\1", text)
-    return re.sub(r"(://[^\s]*?/t/)[^/\s]+", r"\1<token>", text)
 
 
 def _read_files(
@@ -107,7 +101,7 @@ def _read_files(
             unread = text
     for variable, key in variables.items():
         if host.environment().get(variable):
-            values[key] = remove_credentials(host.environment()[variable])
+            values[key] = remove_url_secrets(host.environment()[variable])
             read.append(variable)
     if unread is not None:
         return unread

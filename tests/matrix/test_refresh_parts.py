@@ -20,7 +20,6 @@ from envcheck.matrix.refresh.index import (
     parse_platform,
     parse_wheel,
     reject_downgrade,
-    strip_url,
 )
 from envcheck.matrix.refresh.refresh import extract_curated, find_curated
 from envcheck.matrix.refresh.rows import sentences
@@ -31,6 +30,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_constants,
     parse_requirements,
 )
+from envcheck.model.text import remove_url_secrets
 from tests.matrix.documents import changed_copy, describe_changes, document
 
 
@@ -184,7 +184,7 @@ def test_proxy_and_client_certificate_reach_the_session(tmp_path: Path) -> None:
 
 def test_messages_hold_no_credentials() -> None:
     assert (
-        strip_url("https://me:secret@mirror.example:8443/simple/?token=x")
+        remove_url_secrets("https://me:secret@mirror.example:8443/simple/?token=x")
         == "https://mirror.example:8443/simple/"
     )
 

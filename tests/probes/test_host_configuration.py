@@ -11,13 +11,13 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.host.known_variables import HIDDEN
 from envcheck.model import Absent, Known, Unknown
+from envcheck.model.text import remove_url_secrets
 from envcheck.probes.host import read_environment
 from envcheck.probes.package_managers import (
     parse_condarc,
     parse_pip_configuration,
     read_conda_configuration,
     read_pip_configuration,
-    remove_credentials,
 )
 from tests.hosts.recorded_host import RecordedHost
 
@@ -186,4 +186,4 @@ def test_conda_files_in_their_order() -> None:
     ],
 )
 def test_credentials_are_removed(text: str, clean: str) -> None:
-    assert remove_credentials(text) == clean
+    assert remove_url_secrets(text) == clean

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.host.elf import find_damage
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, FileFault, InstallLeftover, PythonFacts, Unknown
 from envcheck.probes.environment_choice import PythonSelection
-from envcheck.probes.installed_files import hash_content, judge_elf, parse_record
+from envcheck.probes.installed_files import hash_content, parse_record
 from envcheck.probes.python import collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import metadata
@@ -323,11 +324,11 @@ def test_a_record_is_read_for_python_files_and_libraries_outside_tests() -> None
 
 @pytest.mark.needs("linux")
 def test_an_elf_file_ends_with_its_headers_and_segments() -> None:
-    assert judge_elf(LIBRARY[:4096], len(LIBRARY)) == ""
-    assert judge_elf(LIBRARY[:4096], len(LIBRARY) - 1) == "shortened"
-    assert judge_elf(LIBRARY[:4096], len(LIBRARY) // 2) == "truncated"
-    assert judge_elf(LIBRARY[:20], 20) == "truncated"
-    assert judge_elf(b"INPUT(libc.so.6)", 16) == "not-elf"
+    assert find_damage(LIBRARY[:4096], len(LIBRARY)) == ""
+    assert find_damage(LIBRARY[:4096], len(LIBRARY) - 1) == "shortened"
+    assert find_damage(LIBRARY[:4096], len(LIBRARY) // 2) == "truncated"
+    assert find_damage(LIBRARY[:20], 20) == "truncated"
+    assert find_damage(b"INPUT(libc.so.6)", 16) == "not-elf"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from envcheck import __version__
 from envcheck.actions.extras import require_extra
 from envcheck.host.pip_settings import IndexSettings, SettingsError, read_connection_settings
 from envcheck.model import UserError
+from envcheck.model.text import remove_url_secrets
 
 if TYPE_CHECKING:
     import requests
@@ -296,10 +297,10 @@ def read_limited(response: requests.Response, limit: int, seconds: float) -> byt
         size += len(chunk)
         if size > limit:
             raise ArtifactError(
-                f"{strip_url(response.url)} is larger than {limit >> 20} MiB; refused."
+                f"{remove_url_secrets(response.url)} is larger than {limit >> 20} MiB; refused."
             )
         if time.monotonic() > end:
-            raise ArtifactError(f"{strip_url(response.url)} timed out.")
+            raise ArtifactError(f"{remove_url_secrets(response.url)} timed out.")
     return b"".join(chunks)
 
 
@@ -308,13 +309,8 @@ def reject_downgrade(response: requests.Response) -> None:
     schemes = [urlsplit(item.url).scheme for item in (*response.history, response)]
     if "https" in schemes and schemes[-1] == "http":
         raise ArtifactError(
-            f"{strip_url(response.history[0].url)} redirects from https to http; refused."
+            f"{remove_url_secrets(response.history[0].url)} redirects from https to http; refused."
         )
-
-
-def strip_url(url: str) -> str:
-    """Return a URL without user name, password and query, for messages."""
-    return re.sub(r"//[^/]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 def describe_error(error: Exception) -> str:
@@ -368,7 +364,7 @@ class Connection:
                 yield response
         except requests.RequestException as error:
             # not left to zipfile, which takes it for the end of the file
-            words = failure.format(url=strip_url(url), why=describe_error(error))
+            words = failure.format(url=remove_url_secrets(url), why=describe_error(error))
             raise ArtifactError(words) from error
 
     def read(self, url: str, limit: int) -> bytes:
@@ -401,7 +397,7 @@ def read_page(connection: Connection, distribution: str) -> list[Wheel] | None:
         content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
     packages = _parse_page(content, response, distribution)
     if not packages:
-        raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
+        raise ArtifactError(f"The index page {remove_url_secrets(address)} lists no file.")
     found = (_make_wheel(package, response.url, distribution) for package in packages)
     return [wheel for wheel in found if wheel is not None]
 
@@ -435,15 +431,16 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
             if b"<html" in content.lower() and b"</html" not in content.lower():
                 raise ArtifactError(
-                    f"The index page {strip_url(response.url)} is incomplete: it has no </html>."
+                    f"The index page {remove_url_secrets(response.url)} is incomplete:"
+                    " it has no </html>."
                 )
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
         raise ArtifactError(
-            f"The index page {strip_url(response.url)} is not valid {kind}."
+            f"The index page {remove_url_secrets(response.url)} is not valid {kind}."
         ) from error
     raise ArtifactError(
-        f"The index page {strip_url(response.url)} has the"
+        f"The index page {remove_url_secrets(response.url)} has the"
         f" content type {kind or 'none'}, which is no index page."
     )
 
@@ -489,7 +486,9 @@ def fetch_pinned(url: str, limit: int) -> bytes:
     content = fetch(address, limit)
     found = hashlib.sha256(content).hexdigest()
     if found != pin:
-        raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin}; refused.")
+        raise ArtifactError(
+            f"{remove_url_secrets(address)} has the SHA-256 {found}, not {pin}; refused."
+        )
     return content
 
 
@@ -505,7 +504,7 @@ def fetch(address: str, limit: int) -> bytes:
         try:
             return connection.read(address, limit)
         except OSError as error:  # the certificate file does not exist
-            words = _UNREAD.format(url=strip_url(address), why=describe_error(error))
+            words = _UNREAD.format(url=remove_url_secrets(address), why=describe_error(error))
             raise ArtifactError(words) from error
 
 
@@ -515,9 +514,10 @@ def parse_pin(url: str) -> str:
     pin = re.fullmatch(r"sha256[=:]([0-9a-fA-F]{64})", fragment)
     if pin is None:
         reason = "its hash is not a SHA-256" if fragment else "it has no hash"
+        name = remove_url_secrets(address)
         raise ArtifactError(
-            f"{strip_url(address)} is not fetched: {reason}. "
-            f"Write {strip_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
+            f"{name} is not fetched: {reason}. "
+            f"Write {name}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
         )
     if not urlsplit(address).hostname:
         raise ArtifactError(f"{address.partition('?')[0]} names no host.")
