@@ -1501,22 +1501,27 @@ _LOCK_LIMIT = 32 << 20  # bytes of a lock file: real ones of uv reach two megaby
 _SNAPSHOT_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
-_PROJECT_FILES = ("requirements.txt", "Dockerfile", "environment.yml", "uv.lock", "poetry.lock")
+_PROJECT_FILES = (
+    CONFIG,
+    *("requirements.txt", "Dockerfile", "environment.yml", "environment.yaml"),
+    *("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml"),
+    *("uv.lock", "pylock.toml", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock"),
+    *("conda-lock.yml", "setup.py"),
+)
+
+
+def list_project_files(folder: str) -> list[str]:
+    """List the paths of the files in a folder that `envcheck check FOLDER` judges."""
+    files = [os.path.normpath(os.path.join(folder, name)) for name in _PROJECT_FILES]  # noqa: PTH118
+    return list(filter(os.path.isfile, files))
 
 
 def _advise(path: str) -> str:
-    """Name the files that can be checked, where a folder or its pyproject.toml is none."""
-    is_folder = os.path.isdir(path)  # noqa: PTH112
-    if path != CONFIG and not is_folder:
+    """Say what can be checked where there is no pyproject.toml."""
+    if path != CONFIG:
         return "."
-    folder = path if is_folder else ""
-    from envcheck.actions import shell_line
-
-    names = (CONFIG, *_PROJECT_FILES) if is_folder else _PROJECT_FILES
-    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118
-    there = list(filter(os.path.isfile, files))
-    if there:
-        return f". `{shell_line(('envcheck', 'check', *there))}` checks what is there."
+    if list_project_files("."):
+        return ". `envcheck check .` checks what is there."
     return ". Name the project's file with --config."
 
 

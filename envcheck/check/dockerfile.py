@@ -550,8 +550,6 @@ class Stage:
                 self._keep(own_python=True)
             if name == "UV_PYTHON" and re.fullmatch(r"3\.\d+", filled):
                 self._keep(python=self._line(filled), own_python=True)
-            if name == "TORCH_CUDA_ARCH_LIST":
-                self._add(compiles=[self._line("TORCH_CUDA_ARCH_LIST is set")])
             if name == "NVIDIA_VISIBLE_DEVICES" and value not in {"", "void", "none"}:
                 self._keep(asks_gpu=self._line(f"{name}={value}"))
 
@@ -745,7 +743,13 @@ class Stage:
             self._add(removals=added)
         else:
             bounds = [replace(line, command=command) for line in found.bounds]
-            self._add(requirements=added, bounds=bounds, gaps=found.gaps)
+            self._add(
+                requirements=added,
+                bounds=bounds,
+                compiles=found.compiles,
+                may_compile=found.may_compile,
+                gaps=found.gaps,
+            )
 
     def _add_conda(self, install: Install) -> None:
         named = install.list_words("packages")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import (
@@ -37,6 +37,9 @@ from envcheck.model.versions import (
     name_of,
     read_requirement,
 )
+
+if TYPE_CHECKING:
+    import ast  # at run time only a setup.py needs it
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PYTORCH = "download.pytorch.org"
@@ -85,6 +88,8 @@ def read_lines(
     """
     by_kind: dict[str, list[Line]] = defaultdict(list)
     gaps: list[Line] = []
+    compiles: list[Line] = []
+    may_compile: list[Line] = []
     bounds: list[Line] = []
     constraints: list[Line] = []
     for kind, line, file in _follow(stated, files, beside, seen, 1):
@@ -97,7 +102,11 @@ def read_lines(
     links = " ".join(line.text for line in by_kind["links"])
     requirements: list[Line] = []
     for line in by_kind[""]:
-        items = read_folder_line(line, files, gaps)
+        project = _read_project_line(line, files)
+        gaps += project.gaps
+        compiles += project.compiles
+        may_compile += project.may_compile
+        items = project.requirements
         taken = (item for item in items if line.is_resolved or item is line)
         requirements += [replace(item, links=links or item.links) for item in taken]
     indexes = (*by_kind["indexes"], *by_kind["extra_indexes"])
@@ -110,6 +119,8 @@ def read_lines(
         constraints=tuple(constraints),
         bounds=tuple(bounds),
         indexes=indexes,
+        compiles=tuple(compiles),
+        may_compile=tuple(may_compile),
         gaps=tuple(gaps),
     )
 
@@ -140,15 +151,14 @@ def _follow(
             yield from _follow(inner, files, files.relative_to(file[0]), seen, depth + 1)
 
 
-def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Line]:
-    """Yield what a line asks for: a requirement, or those of the project that it names.
+def _read_project_line(line: Line, files: Files) -> Blueprint:
+    """Return what a line asks for: a requirement, or what the project that it names states.
 
     Sample: -e ./server[gpu]
     """
-    name = line.text
+    name, asked = line.text, Blueprint("", "")
     if not name.startswith((".", "/", "git+")):
-        yield from () if name.startswith("-") else (line,)
-        return
+        return asked if name.startswith("-") else replace(asked, requirements=(line,))
     project = None
     if files.depth < _MAX_PROJECTS:
         inside = replace(files.relative_to(line.location), depth=files.depth + 1)
@@ -156,10 +166,9 @@ def read_folder_line(line: Line, files: Files, gaps: list[Line]) -> Iterator[Lin
             project = read_local_project(name, inside)
     if project is None:
         gap = f"{quote(name)} is a separate project; its dependencies are not judged."
-        gaps.append(replace(line, text=gap))
-        return
-    gaps += [replace(gap, location=line.location) for gap in project.gaps]
-    yield from project.requirements
+        return replace(asked, gaps=(replace(line, text=gap),))
+    gaps = (replace(gap, location=line.location) for gap in project.gaps)
+    return replace(project, gaps=tuple(gaps))
 
 
 def read_lock(text: str, path: str, selection: Selection | None = None) -> Blueprint:
@@ -398,7 +407,7 @@ def _find_setup(folder: str, files: Files, extras: Names) -> Blueprint | None:
 
 
 def read_setup(text: str, path: str, extras: Names = ()) -> Blueprint | None:
-    """Read a setup.cfg or setup.py; None if it states no list of requirements.
+    """Read a setup.cfg or setup.py; None where its list of requirements cannot be read.
 
     Code is read, never run: `install_requires=["torch>=2.1"]`.
     """
@@ -434,6 +443,27 @@ def _read_setup_py(text: str, path: str, extras: Names) -> Blueprint | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    values = _list_literals(tree)
+    extensions = tuple(_list_extensions(tree, path))
+    if extensions and "install_requires" not in text:  # it needs nothing to run
+        values["install_requires"] = []
+    if not isinstance(values.get("install_requires"), list):
+        return None
+    names = list_in(values, "install_requires")
+    for extra in extras:
+        names += list_in(values, "extras_require", extra)
+    pythons = str(values.get("python_requires", ""))
+    project = _project_of([item for item in names if isinstance(item, str)], text, path, pythons)
+    # a file that has both takes C++ alone where there is no CUDA
+    if "CppExtension" in text:
+        return replace(project, may_compile=extensions)
+    return replace(project, compiles=extensions)
+
+
+def _list_literals(tree: ast.AST) -> Table:
+    """Return the literal values that a program assigns, or passes, by name."""
+    import ast
+
     values: Table = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -447,13 +477,19 @@ def _read_setup_py(text: str, path: str, extras: Names) -> Blueprint | None:
             literal = values.get(source) if source else _literal(value)
             if name and literal is not None:
                 values[name] = literal
-    if not isinstance(values.get("install_requires"), list):
-        return None
-    names = list_in(values, "install_requires")
-    for extra in extras:
-        names += list_in(values, "extras_require", extra)
-    pythons = str(values.get("python_requires", ""))
-    return _project_of([item for item in names if isinstance(item, str)], text, path, pythons)
+    return values
+
+
+def _list_extensions(tree: ast.AST, path: str) -> Iterator[Line]:
+    """Yield where a setup.py makes an extension of CUDA code.
+
+    Sample: CUDAExtension("ops._C", ["ops.cu"])
+    """
+    import ast
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("CUDAExtension"):
+            yield Line(f"CUDA code (CUDAExtension in {path})", f"{path}:{node.lineno}")
 
 
 def _literal(node: Any) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from typing import Any
 
@@ -42,10 +43,11 @@ def check(
 ) -> int:
     """Check whether this machine, or what a FILE builds, meets the project's requirements.
 
-    FILE is a Dockerfile, a compose file, environment.yml, requirements, pyproject.toml or a lock
-    file. Of several, each is judged by itself; the worst answer is the exit code.
+    FILE is a Dockerfile, a compose file, environment.yml, requirements, pyproject.toml, a lock
+    file, or a folder with some of these. Of several, each is judged by itself; the worst answer is
+    the exit code.
     """
-    named = (*files, *filter(None, (file,)))
+    named = [each for name in filter(None, (*files, file)) for each in _list_files(name)]
     if len(named) > 1 and printing.form not in _JOINED:
         raise common.UserError(
             f"--format {printing.form} writes one document: name one file, or use"
@@ -62,6 +64,16 @@ def check(
         print_report(found, printing, no_snapshot=no_snapshot)
         codes.append(OF_VERDICT[found.verdict])
     return 1 if 1 in codes else max(codes)  # incompatible is worse than undetermined
+
+
+def _list_files(name: str) -> list[str]:
+    """Return the files that a name on the command line stands for."""
+    if not os.path.isdir(name):  # noqa: PTH112 - pathlib is slow to import
+        return [name]
+    found = api.list_project_files(name)
+    if not found:
+        raise common.UserError(f"{name} holds no file of a project: name the file.")
+    return found
 
 
 def warn_of_expired(expired: tuple[tuple[str, date], ...], file: str) -> None:

@@ -171,7 +171,6 @@ def test_a_python_without_wheels_and_an_old_libc() -> None:
     "step",
     [
         "RUN pip install flash-attn",
-        "ENV TORCH_CUDA_ARCH_LIST=8.0",
         "RUN cd ext && python setup.py install",
         "RUN nvcc -o a a.cu",
         "RUN <<EOF\nset -e\npip install causal-conv1d\nEOF",
@@ -182,6 +181,37 @@ def test_what_compiles_needs_the_devel_image(step: str) -> None:
     assert told(judged(f"FROM {CUDA_124}\n{step}\n"))[0][0] == "toolkit-missing"
     on_devel = told(judged(f"FROM {CUDA_124.replace('runtime', 'devel')}\n{step}\n"))
     assert "toolkit-missing" not in [name for name, _ in on_devel]
+
+
+def extension(*classes: str) -> str:
+    calls = "".join(f"    {name}('a', ['a.cu']),\n" for name in classes)
+    return f"from torch.utils.cpp_extension import *\nsetup(ext_modules=[\n{calls}])\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "severity"),
+    [
+        (extension("CUDAExtension"), "error"),
+        # it may take the second where there is no CUDA
+        (extension("CUDAExtension", "CppExtension"), "warning"),
+        (extension("CppExtension"), ""),
+        ("setup(name='a')\n", ""),
+    ],
+)
+def test_the_setup_py_of_an_installed_folder_says_whether_cuda_code_is_built(
+    setup: str, severity: str
+) -> None:
+    text = f"FROM {CUDA_124}\nENV TORCH_CUDA_ARCH_LIST=8.0\nRUN pip install ./ops\n"
+    report = judge_blueprints(
+        read_blueprints(text, "Dockerfile", {"ops/setup.py": setup}.get),
+        Gate(Config(), matrix(), "pyproject.toml", TODAY),
+    )[0]
+    found = [item for item in report.findings if item.id == "toolkit-missing"]
+    assert [item.severity for item in found] == [severity] * bool(severity)
+    if severity:
+        assert "CUDAExtension in ops/setup.py" in found[0].message
+    if severity == "error":
+        assert told(report)[0] == ("toolkit-missing", "ops/setup.py:3")
 
 
 def test_the_last_stage_counts_with_those_it_starts_from() -> None:

@@ -196,14 +196,19 @@ def test_several_files_are_judged_by_position(tmp_path: Path) -> None:
     assert "--format json writes one document" in refused.stdout
 
 
-def test_a_folder_is_answered_with_the_files_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_is_judged_by_the_files_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"Name the project's file with --config\."):
         run(["check"])
-    (tmp_path / "requirements.txt").write_text("torch==2.8.0\n")
-    with pytest.raises(UserError, match=r"`envcheck check requirements\.txt` checks what is there"):
-        run(["check"])
-    with pytest.raises(UserError, match=r"`envcheck check \./requirements\.txt` checks"):
+    with pytest.raises(UserError, match=r"\. holds no file of a project: name the file\."):
         run(["check", "."])
+    (tmp_path / "requirements.txt").write_text("torch==2.8.0\n")
+    with pytest.raises(UserError, match=r"`envcheck check \.` checks what is there"):
+        run(["check"])
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\nRUN pip install torch==2.1.0\n")
+    assert run(["check", ".", "-q"]) == 1
+    printed = capsys.readouterr().out
+    assert "COMPATIBLE  requirements.txt has no problem" in printed
+    assert "INCOMPATIBLE  Dockerfile: " in printed
