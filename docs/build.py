@@ -84,6 +84,12 @@ def write_texts() -> None:
     (SITE / "llms-full.txt").write_text(whole, encoding="utf-8")
 
 
+def install_search() -> None:
+    """Put the project's own search where the pages start the one of Zensical."""
+    (worker,) = (SITE / "assets/javascripts/workers").glob("search.*.js")
+    shutil.move(SITE / "assets/search_worker.js", worker)
+
+
 def listed(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the title and the name of each page of the navigation, whatever group it is in."""
     for entry in entries:
@@ -121,6 +127,7 @@ def main() -> int:
     )
     if built.returncode:
         return 1
+    install_search()
     write_texts()
     problems = built_links.problems(SITE, PAGES)
     for line in problems:
