@@ -76,6 +76,7 @@ SHAPES = {
     "pid": r"\d{1,8}",
     "needed": rf"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?{_CLAUSES}",
     "quoted": r"[\w.=<>!~-]*\[[\w,-]+\][\w.=<>!~-]*",
+    "repository": r"https?://[\w./:$()~-]+",
     "requirement": rf"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?{_CLAUSES}",
     "std": r"c\+\+\d\d",
     "visible": r"-?[\w,-]*",

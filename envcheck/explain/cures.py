@@ -57,6 +57,7 @@ from envcheck.model.fixes import (
     RestoreKeras2,
     SignModule,
     StartFabricManager,
+    TrustRepository,
     UnsetVisibleDevices,
     UseBuildForGpu,
     UseFreshEnvironment,
@@ -70,6 +71,7 @@ from envcheck.model.fixes import (
 )
 from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_digits, find_requirement
+from envcheck.remedies.repositories import CONTAINER_TOOLKIT
 from envcheck.remedies.system import system_packages
 from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, toolkit_of
 
@@ -405,6 +407,21 @@ def _change_variable(values: ClaimValues) -> Fix | None:
     return None
 
 
+_REPOSITORY = r"developer\.download\.nvidia\.com/compute/cuda/repos/([\w-]+)/(x86_64|sbsa)\b"
+_TOOLKIT_PAGES = r"nvidia\.github\.io/(?:libnvidia-container|nvidia-docker)"
+
+
+def _trust_repository(values: ClaimValues) -> Fix | None:
+    """Name the repository of NVIDIA's whose key apt does not have, or whose old key has expired."""
+    if "apt-repository-key" not in values.signatures or "Policy rejected" in values.text:
+        return None
+    address = next(iter(values.list_own_captures("repository", "repository2", "repository3")), "")
+    stated = re.search(_REPOSITORY, address)
+    if stated:
+        return TrustRepository(stated[1], stated[2])
+    return TrustRepository(CONTAINER_TOOLKIT) if re.search(_TOOLKIT_PAGES, address) else None
+
+
 Cure = Callable[[ClaimValues], "Fix | None"]
 
 
@@ -429,6 +446,7 @@ CURES: dict[str, Cure] = {
     "cudnn-too-old": _install_cudnn,
     "cudnn-wrong-cuda-build": _install_cudnn,
     "cudnn-wrong-major": _install_cudnn,
+    "dependency-conflict": _trust_repository,
     "driver-library-mismatch": _match_driver_parts,
     "driver-missing": _make(InstallMissingDriver),
     "driver-not-in-container": _make(PassGpusToContainer),

@@ -147,6 +147,14 @@ class StartFabricManager(DriverFix):
 
 
 @dataclass
+class TrustRepository(DriverFix):
+    """Give apt the key of a repository of NVIDIA's that it has without one that it trusts."""
+
+    repository: str
+    machine: str = ""
+
+
+@dataclass
 class ConvertToWsl2(DriverFix):
     """Convert a WSL 1 distribution to WSL 2."""
 

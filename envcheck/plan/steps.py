@@ -425,10 +425,6 @@ _DESKTOP = (
 )
 
 
-_CONTAINER_TOOLKIT = "nvidia-container-toolkit"
-_CONTAINER_PAGES = "https://nvidia.github.io/libnvidia-container/stable"
-
-
 def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[Step, ...]:
     """Install NVIDIA's container toolkit on the host, and make an engine use it."""
     from envcheck.remedies.rows import machine_steps
@@ -464,15 +460,20 @@ def container_toolkit_steps(context: Context, engine: str = "docker") -> tuple[S
 
 def _add_repository(manager: str, *, sudo: bool) -> Iterator[Action]:
     """Add the repository of the toolkit, as NVIDIA's guide does for each package manager."""
-    from envcheck.remedies.repositories import add_repository, find_key
+    from envcheck.remedies.repositories import (
+        CONTAINER_PAGES,
+        CONTAINER_TOOLKIT,
+        add_repository,
+        find_key,
+    )
     from envcheck.remedies.rows import machine_steps
 
-    key = find_key(_CONTAINER_TOOLKIT)
+    key = find_key(CONTAINER_TOOLKIT)
     if key is None or manager not in (APT, DNF, ZYPPER):
         return
     folder = "deb/$(ARCH)" if manager == APT else "rpm/$basearch"
     yield from machine_steps(f"container-tools-{manager}", sudo)
     yield from add_repository(
-        key, manager, _CONTAINER_TOOLKIT, f"{_CONTAINER_PAGES}/{folder}", sudo=sudo
+        key, manager, CONTAINER_TOOLKIT, f"{CONTAINER_PAGES}/stable/{folder}", sudo=sudo
     )
     yield from machine_steps(f"container-lists-{manager}", sudo)

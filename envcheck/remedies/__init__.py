@@ -20,9 +20,15 @@ from envcheck.remedies.situation import Situation
 if TYPE_CHECKING:
     from envcheck.remedies.rows import RowValues
 
-# What a release names goes before what a message says.
-_RELEASE_FIRST = frozenset(
-    {"extension-build-mismatch", "keras-mismatch", "protobuf-conflict", "tensorrt-missing"}
+# What a release or a repository names goes before what a message says.
+_NAMED_FIRST = frozenset(
+    {
+        "dependency-conflict",
+        "extension-build-mismatch",
+        "keras-mismatch",
+        "protobuf-conflict",
+        "tensorrt-missing",
+    }
 )
 
 
@@ -69,8 +75,8 @@ def remedy_of_message(
 ) -> Remedy | None:
     """Return what to do about what a log states; None where nothing is known.
 
-    What its messages say goes before what it states of releases, and both before what is said of
-    any such finding.
+    What its messages say mostly goes before what it states by name, and both before what is said
+    of any such finding.
     """
     from envcheck.remedies.rows import build_general_remedy, build_special_remedy
 
@@ -80,8 +86,8 @@ def remedy_of_message(
     def follow_fix() -> Remedy | None:
         return write_fix(fix, situation) if fix is not None else None
 
-    is_of_release = finding_id in _RELEASE_FIRST
-    first, second = (follow_fix, follow_message) if is_of_release else (follow_message, follow_fix)
+    is_named = finding_id in _NAMED_FIRST
+    first, second = (follow_fix, follow_message) if is_named else (follow_message, follow_fix)
     found = first() or second() or build_general_remedy(finding_id, values, situation)
     return fit_to_place(found, situation) if found else None
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
+    APT,
+    RefreshPackageLists,
     RemoveSystemPackages,
     StartService,
 )
@@ -34,6 +36,7 @@ from envcheck.model.fixes import (
     ReplaceNouveau,
     SignModule,
     StartFabricManager,
+    TrustRepository,
 )
 from envcheck.remedies.driver_install import (
     DRIVER_RELEASE,
@@ -45,6 +48,14 @@ from envcheck.remedies.driver_install import (
     find_system,
     install_headers,
     is_from_elsewhere,
+)
+from envcheck.remedies.repositories import (
+    CONTAINER_PAGES,
+    CONTAINER_TOOLKIT,
+    CUDA,
+    add_repository,
+    drop_entries,
+    find_key,
 )
 from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
@@ -281,6 +292,29 @@ def start_fabric_manager(situation: Situation, fix: StartFabricManager) -> Remed
         f"Install and start the fabric manager{release_text}: it must match the driver's release.",
         steps,
     )
+
+
+def trust_repository(situation: Situation, fix: TrustRepository) -> Remedy:
+    """Replace apt's entry of a repository by one that trusts its known key alone."""
+    key = find_key(fix.repository)
+    if key is None:
+        return Remedy(
+            f"Fetch the key of NVIDIA's repository {fix.repository} again, and compare its"
+            " fingerprint with NVIDIA's documentation before you trust it."
+        )
+    page, name = CONTAINER_PAGES, CONTAINER_TOOLKIT
+    address = f"{page}/stable/deb/$(ARCH)"
+    if fix.repository != CONTAINER_TOOLKIT:
+        page = address = f"{CUDA}/{fix.repository}/{fix.machine}"
+        name = f"cuda-{fix.repository}-{fix.machine}"
+    sudo = situation.sudo
+    steps = (
+        drop_entries(page, sudo=sudo),
+        *machine_steps("repository-tools-apt-get", sudo),
+        *add_repository(key, APT, name, address, sudo=sudo),
+        RefreshPackageLists(sudo, "read the package lists"),
+    )
+    return Remedy("Add NVIDIA's repository again, with the key that signs it today.", steps)
 
 
 def remove_driver_from_wsl(situation: Situation, fix: RemoveDriverFromWsl) -> Remedy:

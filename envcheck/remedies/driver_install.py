@@ -25,12 +25,11 @@ from envcheck.model import (
     dataclass,
     numbers,
 )
-from envcheck.remedies.repositories import add_repository, find_key
+from envcheck.remedies.repositories import CUDA, add_repository, find_key
 from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import CONTAINER, JETSON, MACOS, UBUNTU, WSL, Actions, Situation
 from envcheck.rules.gpu_releases import newest_branch
 
-_NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _OF_FAMILY = {  # where no package of the system brings the driver
     "windows": (
@@ -367,7 +366,7 @@ def _add_repository(situation: Situation, system: System, name: str) -> Iterator
     if system.manager == APT:
         files = f"cuda-{name}-{architecture}"
     yield from machine_steps(f"repository-tools-{system.manager}", situation.sudo)
-    address = f"{_NVIDIA}/{name}/{architecture}"
+    address = f"{CUDA}/{name}/{architecture}"
     yield from add_repository(key, system.manager, files, address, sudo=situation.sudo)
     yield from machine_steps(f"repository-lists-{system.manager}", situation.sudo)
 

@@ -18,6 +18,9 @@ _KEEP = 'install -D -m 644 "$1" "$3"'
 _WRITE = 'file=$4 && shift 4 && printf "%s\\n" "$@" > "$file"'
 _ADD_TO_APT = f"{_IS_KNOWN} && {_KEEP} && {_WRITE}"
 _ADD_TO_RPM = f'{_IS_KNOWN} && {_KEEP} && rpm --import "$3" && {_WRITE}'
+CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
+CONTAINER_TOOLKIT = "nvidia-container-toolkit"
+CONTAINER_PAGES = "https://nvidia.github.io/libnvidia-container"
 _RPM_FOLDERS = {DNF: "/etc/yum.repos.d", ZYPPER: "/etc/zypp/repos.d"}
 
 
@@ -43,6 +46,16 @@ def find_key(repository: str) -> RepositoryKey | None:
     """Return the key that signs a repository; None where its fingerprint is not known."""
     keys = load_data("nvidia/repository_keys", RepositoryKeys).keys
     return next((key for key in keys if repository in key.repositories), None)
+
+
+def drop_entries(page: str, *, sudo: bool) -> RunCommand:
+    """Comment out what apt has of a repository: two entries with different keys are an error."""
+    edit = ("find", "/etc/apt", "-name", "*.list", "-exec", "sed", "-i")
+    place = f"\\#{page.partition('://')[2]}#"
+    return RunCommand(
+        (*edit, f"{place}s/^deb /# deb /", "{}", "+"), "its old entries", SYSTEM, (LINUX,), sudo,
+        undo_argv=(*edit, f"{place}s/^# deb /deb /", "{}", "+"),
+    )  # fmt: skip
 
 
 def add_repository(

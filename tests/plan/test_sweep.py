@@ -17,6 +17,7 @@ from envcheck.model.fixes import (
     ReloadMemoryModule,
     SignModule,
     StartFabricManager,
+    TrustRepository,
 )
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import write_fix
@@ -97,6 +98,7 @@ def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
         ReloadMemoryModule(),
         SignModule(),
         StartFabricManager("550.90.07"),
+        TrustRepository("debian12", "x86_64"),
         InstallKernelModule("open"),
         InstallKernelModule("proprietary"),
     ):
