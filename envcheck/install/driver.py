@@ -18,7 +18,12 @@ from envcheck.install import transaction
 from envcheck.install.journal import ASKED, FINISHED, INSTALLED, WAITING, Journal
 from envcheck.install.places import DRIVER_FOLDER, Place, place_of
 from envcheck.install.preflight import is_root
-from envcheck.install.removals import UnreadRemovalsError, is_available, list_removed
+from envcheck.install.removals import (
+    UnreadRemovalsError,
+    is_available,
+    list_chosen,
+    list_removed,
+)
 from envcheck.install.replacement import newest
 from envcheck.install.transaction import Runner, StepError, Transaction, Watch, run_step
 from envcheck.model import (
@@ -151,16 +156,20 @@ class DriverTransaction(Transaction):
 
     def _review(self, step: Step) -> None:
         """Show what a step would remove, and ask once more; raises StepError without a yes."""
-        action = step.action
-        if not isinstance(action, InstallSystemPackages):
+        action, manager = step.action, APT
+        argv = action.command(self.plan.system)
+        if isinstance(action, InstallSystemPackages):
+            manager = action.manager
+        elif argv[:2] != _CHOOSES:
             return
         try:
-            removed = list_removed(action.manager, action.packages)
+            packages = getattr(action, "packages", None) or list_chosen(argv)
+            removed = list_removed(manager, packages) if packages else ()
         except UnreadRemovalsError as error:
             raise StepError(str(error)) from None
         if not removed:
             return
-        lost = [name for name in removed if not is_available(action.manager, name)]
+        lost = [name for name in removed if not is_available(manager, name)]
         if lost:
             raise StepError(
                 f"{', '.join(lost)} would be removed and is in no repository any more:"
@@ -180,6 +189,7 @@ class DriverTransaction(Transaction):
 
 
 _REBOOT_SECONDS = 60.0
+_CHOOSES = ("ubuntu-drivers", "install")  # which packages, by the card and the kernel
 
 
 def _list_unreadable(managers: set[str]) -> Iterator[str]:

@@ -36,6 +36,34 @@ def list_removed(manager: str, packages: tuple[str, ...]) -> tuple[str, ...]:
     return parse_removed(manager, printed)
 
 
+def list_chosen(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """List the packages that `ubuntu-drivers install` would take; none where it knows no driver."""
+    words = tuple(word.partition(":")[2] for word in argv if word.startswith("nvidia:"))
+    options = ("--gpgpu",) if "--gpgpu" in argv else ("--recommended",)
+    answer = run_program(("ubuntu-drivers", "list", *options), _SECONDS, os.environ).value
+    if answer is None or answer.returncode:
+        raise UnreadRemovalsError("nothing says what it would install: see `ubuntu-drivers list`")
+    return parse_chosen(answer.stdout, *words)
+
+
+def parse_chosen(printed: str, kind: str = "") -> tuple[str, ...]:
+    """Parse the driver that Ubuntu's tool takes, with its modules; `kind`: 580-server-open.
+
+    "nvidia-driver-580 linux-modules-nvidia-580-generic", or the driver alone where it knows no
+    modules for this kernel; for computing "nvidia-driver-580-server-open, (kernel modules provided
+    by linux-modules-nvidia-580-server-open-generic)".
+    """
+    found = re.findall(
+        r"^(nvidia-\S+?)(?:,? +(?:\(kernel modules provided by )?(linux-[\w.+-]+)\)?)?$",
+        printed,
+        re.MULTILINE,
+    )
+    fitting = [packages for packages in found if packages[0].endswith(kind)]
+    with_modules = [packages for packages in fitting if packages[1]]
+    chosen = (with_modules or fitting)[:1]
+    return tuple(filter(None, chosen[0])) if chosen else ()
+
+
 def parse_removed(manager: str, printed: str) -> tuple[str, ...]:
     """List the packages that a simulation removes or replaces.
 

@@ -20,7 +20,7 @@ from envcheck.install import driver as driver_module
 from envcheck.install import transaction
 from envcheck.install.driver import driver_place
 from envcheck.install.journal import WAITING, Journal
-from envcheck.install.removals import parse_removed
+from envcheck.install.removals import parse_chosen, parse_removed
 from envcheck.model import Fact, GpuProcess, Snapshot, UserError, replace
 from tests.install.instants import kill_at
 from tests.plan.test_driver import (
@@ -294,6 +294,57 @@ def test_the_words_of_package_managers(
     manager: str, printed: str, removed: tuple[str, ...]
 ) -> None:
     assert parse_removed(manager, printed) == removed
+
+
+# What the real program printed in roots of Ubuntu 22.04 and 24.04, for the PCI id of an RTX 4090.
+# The words about modules are those of its source, /usr/bin/ubuntu-drivers.
+FOR_COMPUTING = (
+    "nvidia-driver-615-server, (kernel modules provided by linux-modules-nvidia-615-server-generic)\n"
+    "nvidia-driver-580-server-open, (kernel modules provided by linux-modules-nvidia-580-server-open-generic)\n"
+)
+CHOSEN = "nvidia-driver-595-open\nnvidia-driver-580-open\nnvidia-driver-615-open\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind", "packages"),
+    [
+        (CHOSEN, "", ("nvidia-driver-595-open",)),  # no kernel, so no modules
+        (f"{CHOSEN}nvidia-driver-580 linux-modules-nvidia-580-generic\n", "",
+         ("nvidia-driver-580", "linux-modules-nvidia-580-generic")),
+        (FOR_COMPUTING, "580-server-open", ("nvidia-driver-580-server-open", "linux-modules-nvidia-580-server-open-generic")),
+        ("ERROR:root:aplay command not found\n", "", ()),
+    ],
+)  # fmt: skip
+def test_the_packages_that_ubuntus_tool_takes(
+    printed: str, kind: str, packages: tuple[str, ...]
+) -> None:
+    assert parse_chosen(printed, kind) == packages
+
+
+def test_what_ubuntus_tool_would_remove_is_shown_and_has_its_option(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.system = UB22
+    stage.say("ubuntu-drivers", CHOSEN)
+    stage.say(
+        "simulation",
+        "Inst nvidia-driver-595-open (595.1)\nRemv nvidia-tesla-470-driver [470.256.02-1]",
+    )
+    words = ("--yes", "--blacklist-nouveau")
+    assert stage.install(*words) == 4
+    assert "would remove nvidia-tesla-470-driver" in capsys.readouterr().err
+    assert "ubuntu-drivers install" not in stage.typed()
+    assert stage.install(*words, "--remove-other-driver") == 3
+    assert "ubuntu-drivers install" in stage.typed()
+
+
+def test_a_driver_that_nothing_names_is_not_installed(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.system = UB22
+    stage.fail("ubuntu-drivers")
+    assert stage.install("--yes", "--blacklist-nouveau") == 4
+    assert "see `ubuntu-drivers list`" in capsys.readouterr().err
 
 
 # system, its package manager, what it prints of a removal, of none, and of what repositories have
