@@ -46,7 +46,7 @@ def render_npd(document: Document) -> str:
 
 def render_nhc(document: Document) -> str:
     """Write the message that a check of LBNL NHC hands to `die`."""
-    return _OF_SHELLS.sub("", _sentence(document)) + "\n"
+    return _OF_SHELLS.sub("", _sentence(document).replace(";", ",")) + "\n"
 
 
 def _sentence(document: Document) -> str:

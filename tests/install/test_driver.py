@@ -297,7 +297,7 @@ def test_the_words_of_package_managers(
 
 
 # What the real program printed in roots of Ubuntu 22.04 and 24.04, for the PCI id of an RTX 4090.
-# The words about modules are those of its source, /usr/bin/ubuntu-drivers.
+# With a kernel it adds the modules.
 FOR_COMPUTING = (
     "nvidia-driver-615-server, (kernel modules provided by linux-modules-nvidia-615-server-generic)\n"
     "nvidia-driver-580-server-open, (kernel modules provided by linux-modules-nvidia-580-server-open-generic)\n"
@@ -309,8 +309,8 @@ CHOSEN = "nvidia-driver-595-open\nnvidia-driver-580-open\nnvidia-driver-615-open
     ("printed", "kind", "packages"),
     [
         (CHOSEN, "", ("nvidia-driver-595-open",)),  # no kernel, so no modules
-        (f"{CHOSEN}nvidia-driver-580 linux-modules-nvidia-580-generic\n", "",
-         ("nvidia-driver-580", "linux-modules-nvidia-580-generic")),
+        ("nvidia-driver-595-open linux-modules-nvidia-595-open-generic\n", "",
+         ("nvidia-driver-595-open", "linux-modules-nvidia-595-open-generic")),
         (FOR_COMPUTING, "580-server-open", ("nvidia-driver-580-server-open", "linux-modules-nvidia-580-server-open-generic")),
         ("ERROR:root:aplay command not found\n", "", ()),
     ],
