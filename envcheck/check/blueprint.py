@@ -133,6 +133,8 @@ class Image:
     variables: Mapping[str, str] = field(default_factory=dict)  # that it sets: PIP_CONSTRAINT
     # it brings a newer libcuda, which data-centre GPUs use with an older driver
     has_compat: bool = False
+    # the oldest release of each branch that its publisher names for that; none: not stated
+    compat_drivers: Names = ()
     refuses_pip: bool = False  # its Python is externally managed (PEP 668)
 
     @property
@@ -349,6 +351,7 @@ def _image(reference: str, location: str, row: ImageConvention, stated: dict[str
         is_partial=row.partial or bool(frameworks or packages),
         own_cuda=row.own_cuda,
         has_compat="month" in parts,
+        compat_drivers=tuple(parts["drivers"].split()),
         variables=_list_variables(row, parts["month"]),
         refuses_pip=not has_own_python and is_externally_managed(system.os, system.version, tag),
     )

@@ -25,6 +25,7 @@ from envcheck.model import (
     Absent,
     CondaBuild,
     Distribution,
+    DriverFacts,
     Fact,
     Facts,
     Finding,
@@ -47,7 +48,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.quoting import quote
-from envcheck.model.versions import Requirement, can_be_met, name_of, within
+from envcheck.model.versions import Requirement, at_least, can_be_met, name_of, within
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import list_conda_recipes, plugin_of, supports_python
 from envcheck.rules.context import SourceBuild
@@ -110,8 +111,7 @@ class Environment:
         self.base: Facts = _leave_to_run(with_hardware(planned_facts(self.blueprint), host, matrix))
         driver = self.base.driver
         if self.image.has_compat and self._may_use_compat():
-            why = f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use"
-            driver = replace(driver, release=Unknown("failed", why))
+            driver = self._with_compat(driver)
         if blueprint.lacks_gpu:
             driver = replace(driver, device_nodes=Absent((blueprint.lacks_gpu.location,)))
         self.base = replace(self.base, driver=driver)
@@ -213,6 +213,30 @@ class Environment:
         )
         return is_old and not all(
             is_data_center(gpu) is False for gpu in self.base.gpus.value or ()
+        )
+
+    def _with_compat(self, driver: DriverFacts) -> DriverFacts:
+        """State what the libcuda of the image makes of an old driver.
+
+        Its publisher names the drivers that it serves; where no document does, it is open.
+        """
+        release, named = driver.release.value or "", self.image.compat_drivers
+        serving = [
+            oldest
+            for oldest in named
+            if major(oldest) == major(release) and at_least(release, oldest)
+        ]
+        if named and not serving:
+            return driver
+        if not named or not all(map(is_data_center, self.base.gpus.value or ())):
+            why = f"{self.image.reference} brings a newer libcuda, which data-centre GPUs may use"
+            return replace(driver, release=Unknown("failed", why))
+        stated = f"its cuda-compat serves driver {serving[0]} and later ones of that branch"
+        source = Source("file", self.image.location, stated)
+        return replace(
+            driver,
+            cuda_driver_version=Known(major_minor(self.image.cuda), source),
+            cuda_init_result=Known(0, source),
         )
 
     def list_compiled(self) -> tuple[list[Line], list[Line]]:

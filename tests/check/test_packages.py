@@ -552,7 +552,9 @@ NGC = "FROM nvcr.io/nvidia/pytorch:23.10-py3\n"
             BAD,
             r"driver-too-old .*needs driver >= 525",
         ),
-        (NGC, Description(driver="470.256.02", gpus=("T4",)), OPEN, "brings a newer libcuda"),
+        # its notes name 470.57 among the drivers that its cuda-compat serves, and not 418.40
+        (NGC, Description(driver="470.256.02", gpus=("T4",)), GOOD, r"torch 2\.1\.0a0"),
+        (NGC, Description(driver="418.226.00", gpus=("T4",)), BAD, r"driver-too-old .*>= 525"),
         (
             "FROM nvcr.io/nvidia/pytorch:29.10-py3\n",
             UNSTATED,
@@ -643,17 +645,23 @@ def test_nvidias_build_is_replaced_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "driver", "expected"),
+    ("month", "gpu", "driver", "expected"),
     [
-        ("A100", "535.104.05", "undetermined"),  # its libcuda may serve: cuda-compat
-        ("RTX 4090", "535.104.05", "incompatible"),  # which is for data-centre GPUs
-        ("A100", "580.65.06", "compatible"),
+        # Its libcuda may serve: no document names drivers.
+        ("25.10", "A100", "535.104.05", "undetermined"),
+        ("25.10", "RTX 4090", "535.104.05", "incompatible"),  # it is for data-centre GPUs
+        ("25.10", "A100", "580.65.06", "compatible"),
+        # The notes name 470.57, 525.85, 535.86 and 545.23.
+        ("24.05", "A100", "470.57.02", "compatible"),
+        ("24.05", "A100", "470.42.01", "incompatible"),
+        ("24.05", "A100", "515.65.01", "incompatible"),
+        ("24.05", "RTX 3090", "470.57.02", "incompatible"),
     ],
 )
 def test_the_libcuda_of_nvidias_image_serves_data_centre_gpus_alone(
-    gpu: str, driver: str, expected: str
+    month: str, gpu: str, driver: str, expected: str
 ) -> None:
-    text = "FROM nvcr.io/nvidia/pytorch:25.10-py3\n"
+    text = f"FROM nvcr.io/nvidia/pytorch:{month}-py3\n"
     verdict, report = said(text, Description(driver=driver, gpus=(gpu,)))
     assert verdict == expected
     assert ("brings a newer libcuda" in report) == (expected == "undetermined")
