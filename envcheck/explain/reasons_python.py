@@ -211,7 +211,9 @@ def _judge_wheel(log: Log, event: Event) -> Iterator[Claim]:
         name = "wheel-for-machine"
     elif glibc and floor and _is_older(glibc, floor):
         name = "wheel-for-glibc"
-    elif log.python == python and "manylinux" in tags:
+    elif log.python == python:
+        if "manylinux" not in tags:
+            return  # another tag than that of Python, which its name does not tell
         name = "wheel-unknown-to-pip"
     here = {"machine": log.architecture, "glibc": glibc, "here": log.python}
     yield conclude(name, event, python=python, target=target, floor=floor, **here)
