@@ -138,22 +138,19 @@ def _list_offers(context: Context, name: str, package: SourcePackage) -> Iterato
         for cuda in files.cuda
     ]
     for part in package.parts:  # what the index that pip asks has of it states the rest
-        rows = (
-            row for row in context.matrix.companion_releases(part) if not row.yanked and row.cuda
-        )
         distribution = re.sub("-bindings$", "", part)
-        found += [
-            _Offer(
-                row.version,
-                row.cuda or "",
-                row.pythons,
-                (row.platform,),
-                row.glibc or "",
-                distribution,
-                tuple(row.citations),
-            )
-            for row in rows
-        ]
+        for row in context.matrix.companion_releases(part):
+            if row.cuda and not row.yanked:
+                offer = _Offer(
+                    row.version,
+                    row.cuda,
+                    row.pythons,
+                    (row.platform,),
+                    row.glibc or "",
+                    distribution,
+                    tuple(row.citations),
+                )
+                found.append(offer)
     here = [offer for offer in found if context.platform in offer.platforms] or found[:1]
     yield from sorted(
         here, key=lambda offer: (Version(offer.version), numbers(offer.cuda)), reverse=True

@@ -383,20 +383,16 @@ def machine_steps(
 
 def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[str, ...]:
     """Say what could be done in place of such steps."""
-    roots = [item for item in _list_errors(findings) if item.caused_by is None]
-    remedies = [
-        (item, remedy) for item in roots if (remedy := _find_remedy(item, context)) is not None
-    ]
-    return tuple(
-        " ".join(
-            [
-                f"In place of the steps for {item.id}: {alternative.summary}",
-                *(f"$ {action_line(action, context.os)}" for action in alternative.actions),
-            ]
-        )
-        for item, remedy in remedies
-        for alternative in remedy.alternatives
-    )
+    found = []
+    for item in _list_errors(findings):
+        remedy = _find_remedy(item, context)
+        if item.caused_by is not None or remedy is None:
+            continue
+        for alternative in remedy.alternatives:
+            words = [f"In place of the steps for {item.id}: {alternative.summary}"]
+            words += [f"$ {action_line(action, context.os)}" for action in alternative.actions]
+            found.append(" ".join(words))
+    return tuple(found)
 
 
 def _list_steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]:

@@ -270,12 +270,10 @@ def _check_metadata(
 
 
 def _describe_pins(environments: list[Environment]) -> str:
-    names = {
-        re.split("==| @ ", pin)[0]
-        for made in environments
-        for item in made.sets
-        for pin in item.pins
-    }
+    names: set[str] = set()
+    for made in environments:
+        for item in made.sets:
+            names.update(re.split("==| @ ", pin)[0] for pin in item.pins)
     solved_count = sum(bool(made.packages) for made in environments)
     parts = []
     if names:

@@ -103,13 +103,11 @@ def _select(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     """
     frameworks = {framework_of(entry["name"]) for entry in entries} - {""}
     beside = {entry["name"] for entry in entries if companions().get(entry["name"]) in frameworks}
-    modules = {
-        module
-        for name in frameworks | beside
-        for names in imported_modules(name)
-        for module in names
-    }
-    needed = {each for name in beside for each in needed_distributions(name)}
+    modules: Set[str] = set()
+    for name in frameworks | beside:
+        modules.update(*imported_modules(name))
+    needed: Set[str] = set()
+    needed.update(*map(needed_distributions, beside))
     seen: Set[str] = set()
     for entry in entries if frameworks else ():
         name = entry["name"]

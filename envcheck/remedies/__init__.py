@@ -119,14 +119,12 @@ def fit_to_system(fix: Remedy, system: str) -> Remedy:
     if system not in ("windows", "darwin"):
         return fix
     actions = tuple(item for item in fix.actions if item.runs_on(system))
-    alternatives = [
-        replace(
-            alternative, summary=_name_variable(alternative.summary, system), actions=way_actions
-        )
-        for alternative in fix.alternatives
-        if (way_actions := tuple(item for item in alternative.actions if item.runs_on(system)))
-        or not alternative.actions
-    ]
+    alternatives = []
+    for way in fix.alternatives:
+        usable = tuple(item for item in way.actions if item.runs_on(system))
+        if usable or not way.actions:
+            words = _name_variable(way.summary, system)
+            alternatives.append(replace(way, summary=words, actions=usable))
     summary = _name_variable(fix.summary, system)
     # the first way is none there: another takes its place
     if fix.actions and not actions and alternatives:

@@ -74,19 +74,13 @@ def describe_rule_list() -> Document:
     """Return the document that lists every finding."""
     entries = catalogue().values()
     width = max(len(entry.id) for entry in entries)
-    layers = dict.fromkeys(entry.layer for entry in entries)
-    sections = tuple(
-        Section(
-            tuple(
-                Line(entry.headline, f"{entry.id:<{width}}  ")
-                for entry in entries
-                if entry.layer == layer
-            ),
-            Line(f"{layer}:"),
-        )
-        for layer in layers
-    )
-    return Document("envcheck rule", COMPATIBLE, f"{len(entries)} findings.", sections=sections)
+    layers: dict[str, list[Line]] = {}
+    for entry in entries:
+        line = Line(entry.headline, f"{entry.id:<{width}}  ")
+        layers.setdefault(entry.layer, []).append(line)
+    sections = [Section(tuple(lines), Line(f"{layer}:")) for layer, lines in layers.items()]
+    said = f"{len(entries)} findings."
+    return Document("envcheck rule", COMPATIBLE, said, sections=tuple(sections))
 
 
 def render_rule_json(page: RulePage) -> str:

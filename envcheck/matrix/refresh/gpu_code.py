@@ -55,16 +55,17 @@ def list_supported(libraries: Sequence[Mapping[str, Any]]) -> list[str]:
     older matrix) count whole.
     """
     codes = [_read_code(facts) for facts in libraries]
-    targets = {
-        text for code in codes for names, _ in code for text in names if parse(text).kind in _SHARES
-    }
+    targets: set[str] = set()
+    for code in codes:
+        targets.update(*(names for names, _ in code))
     most = max((sum(count for _, count in code) for code in codes), default=0)
-    supported = {
-        text
-        for text in targets
-        if max(_count_serving(code, parse(text)) for code in codes)
-        >= _SHARES[parse(text).kind] * most
-    }
+    supported = set()
+    for text in targets:
+        target = parse(text)
+        if target.kind in _SHARES:
+            serving = max(_count_serving(code, target) for code in codes)
+            if serving >= _SHARES[target.kind] * most:
+                supported.add(text)
     return sort_targets(supported)
 
 

@@ -133,14 +133,14 @@ class Group:
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
         """List the Python minors in wheel names, except wheels for newer ones: py3, abi3."""
-        found = {
-            _parse_python(tag)
-            for wheel in self.wheels
-            if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded
-            and not wheel.name.oldest_pythons
-            for tag in wheel.name.interpreters
-            if re.fullmatch(r"cp\d\d+", tag)
-        }
+        found = set()
+        for name in (wheel.name for wheel in self.wheels):
+            is_free_threaded = any(abi.endswith("t") for abi in name.abis)
+            if is_free_threaded != free_threaded or name.oldest_pythons:
+                continue
+            for tag in name.interpreters:
+                if re.fullmatch(r"cp\d\d+", tag):
+                    found.add(_parse_python(tag))
         return [f"{major}.{minor}" for major, minor in sorted(found)]
 
     def admits(self, python: str) -> bool:

@@ -243,12 +243,10 @@ def verify_binaries(
         if "binaries" in row
     }
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
-    wheels = {
-        wheel.sha256: wheel
-        for listing in listings
-        for group in listing.groups
-        for wheel in group.wheels
-    }
+    wheels = {}
+    for listing in listings:
+        for group in listing.groups:
+            wheels.update({wheel.sha256: wheel for wheel in group.wheels})
     progress(0, len(chosen))
     for done, key in enumerate(chosen, 1):
         row = rows[key]
