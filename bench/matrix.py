@@ -218,10 +218,9 @@ def measure_refresh(names: Sequence[str], since: str) -> int:
     same = format_without_dates(refreshed) == format_without_dates(document)
     print(f"{', '.join(names)}, from an empty cache, at most {CONNECTIONS} connections:\n")
     print("| measure | value |\n|---|---|")
-    print(f"| releases read | {releases} |\n| wheels read | {reader.wheels_read} |")
+    print(f"| releases read | {releases} |")
     print(f"| index pages | {pages:.1f} s |\n| whole refresh | {seconds:.0f} s |")
     print(f"| per release | {seconds / max(releases, 1):.2f} s |")
-    print(f"| bytes per wheel read | {reader.received / max(reader.wheels_read, 1) / 1e6:.2f} MB |")
     print(f"| the same matrix as before, except dates | {'yes' if same else 'NO'} |")
     minutes = 5 if len(names) > 1 else 10
     targets = {

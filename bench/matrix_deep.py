@@ -23,8 +23,6 @@ from envcheck.matrix.refresh.index import Wheel
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import iterate_releases, list_framework
 
-MEGABYTE = 1e6
-
 
 def main() -> int:
     """Run the whole benchmark."""
@@ -38,25 +36,22 @@ def main() -> int:
     pages = Reader(read_pip_settings(os.environ), Cache(options.cache) if options.cache else None)
     deep = pages.open_binaries()
     wheels = wheels_of(pages, {name.split(":")[0] for name in options.rows})
-    print("| row | binaries read | seconds | MB received |\n|---|---|---|---|")
+    print("| row | binaries read | seconds |\n|---|---|---|")
     for name in options.rows:
         framework, distribution, version, platform = name.split(":")
-        start, before = time.perf_counter(), deep.received
+        start = time.perf_counter()
         found = deep.read(framework, wheels[distribution, version, platform])
-        seconds, received = time.perf_counter() - start, (deep.received - before) / MEGABYTE
+        seconds = time.perf_counter() - start
         row = rows[framework, version, distribution, platform]
         apply_binaries(framework, row, found, document["citations"], document["checked"])
         sampled = f"{len(found['read'])} of {found['binaries']}"
         print(
-            f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |",
+            f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} |",
             flush=True,
         )
     pages.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"\n{deep.wheels_read} wheels, {deep.received / MEGABYTE:.0f} MB, peak memory {peak:.0f}"
-        " MiB."
-    )
+    print(f"\nPeak memory {peak:.0f} MiB.")
     if options.output:
         save_document(document, options.output)
     return 0

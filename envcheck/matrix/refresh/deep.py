@@ -80,7 +80,6 @@ class Download:
             or member.flag_bits & 1
         ):
             raise OddWheelError(f"{member.filename} has an unsupported compression")
-        self.received = 0  # bytes of this run
         self._progress = progress
         self._connection, self._url, self._member = connection, url, member
 
@@ -107,7 +106,6 @@ class Download:
         offset = self._member.header_offset
         fetcher = Fetcher(self._url, self._connection)
         data = fetcher.fetch((offset, offset + LOCAL_HEADER.size - 1)).read(LOCAL_HEADER.size)
-        self.received += fetcher.received
         if len(data) != LOCAL_HEADER.size:
             raise ArtifactError("the response is incomplete")
         signature, name, extra = LOCAL_HEADER.unpack(data)
@@ -136,7 +134,6 @@ class Download:
         with part.open("ab") as stream:
             for chunk in chunks:
                 stream.write(chunk[:size])
-                self.received += len(chunk)
                 if self._progress:
                     self._progress(len(chunk))
                 size -= min(size, len(chunk))
@@ -184,12 +181,10 @@ def name_cached(framework: str, wheel: Wheel) -> str:
 
 @dataclass
 class DeepReader:
-    """Reads the binaries of wheel after wheel over one connection, and counts bytes."""
+    """Reads the binaries of wheel after wheel over one connection."""
 
     connection: Connection
     cache: Path | None  # folder of results and incomplete downloads; None: no cache
-    received: int = 0  # bytes
-    wheels_read: int = 0
     progress: Callable[[int], None] | None = None  # gets the bytes of each chunk
 
     def read(self, framework: str, wheel: Wheel) -> Binaries:
@@ -199,13 +194,11 @@ class DeepReader:
             return cached
         try:
             with refuse_unreadable(wheel), self._folder() as folder:
-                found = self._read(framework, wheel, folder)
+                return self._read(framework, wheel, folder)
         except OSError as error:
             raise ArtifactError(
                 f"{wheel.filename} cannot be saved while it is read: {error.strerror}."
             ) from error
-        self.wheels_read += 1
-        return found
 
     def _read(self, framework: str, wheel: Wheel, folder: Path) -> Binaries:
         members, record = self._directory(framework, wheel)
@@ -238,17 +231,13 @@ class DeepReader:
             record = choose_members(archive.namelist(), framework)["RECORD"]
             digests = parse_record(read_member(archive, record).decode("utf-8"))
             members = archive.infolist()
-        self.received += fetcher.received
         return members, digests
 
     def _member(
         self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str
     ) -> dict[str, Any]:
         download = Download(self.connection, wheel.url, member, self.progress)
-        try:
-            download.fetch(part)
-        finally:
-            self.received += download.received
+        download.fetch(part)
         with tempfile.TemporaryDirectory(dir=part.parent) as folder:
             unpacked = Path(folder) / "member"
             download.unpack(part, unpacked, digest)

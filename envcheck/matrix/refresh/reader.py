@@ -89,12 +89,10 @@ class Reading:
 
 
 class Reader:
-    """One index, one session, one cache; counts what it downloads."""
+    """One index, one session, one cache."""
 
     def __init__(self, settings: IndexSettings, cache: Cache | None) -> None:
         """Open the session; without a cache every wheel is downloaded."""
-        self.received = 0  # bytes of wheels, without pages
-        self.wheels_read = 0
         self._cache = cache
         self._connection = Connection(settings)
 
@@ -160,11 +158,7 @@ class Reader:
             kept = self._cache.get(name_cached(framework, wheel))
         if kept is not None:
             return kept
-        contents, received = read_wheel(
-            self._connection, wheel, framework, compare=not was_compared
-        )
-        self.received += received
-        self.wheels_read += 1
+        contents = read_wheel(self._connection, wheel, framework, compare=not was_compared)
         if self._cache:
             self._cache.put(name_cached(framework, wheel), contents)
         return contents

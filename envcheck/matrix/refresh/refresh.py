@@ -144,10 +144,12 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
 
 def build_row(draft: Draft, curated: Curated) -> Row:
     """Build a row: curated cells replace those of tier 1 and answer remarks."""
+    inferred = [(cell, draft.cells[cell], proof) for cell, proof in draft.proof.items()]
     cells = {
         cell: value
         for cell, value in curated.cells.items()
-        if not _is_inferred(draft, curated, cell)
+        # the draft infers the same cell itself
+        if (cell, value, curated.proof[cell]) not in inferred
     }
     proof = {**draft.proof, **{cell: curated.proof[cell] for cell in cells}}
     remarks = [
@@ -172,14 +174,6 @@ def build_row(draft: Draft, curated: Curated) -> Row:
     }
     note = " ".join(dict.fromkeys([*remarks, *curated.sentences]))
     return {**row, "note": note} if note else row
-
-
-def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
-    """Return whether a curated cell is the one that the draft infers itself."""
-    return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (
-        curated.cells[cell],
-        curated.proof[cell],
-    )
 
 
 def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:

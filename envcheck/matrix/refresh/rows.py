@@ -34,8 +34,8 @@ from envcheck.matrix.refresh.wheel_contents import (
     lower_bound,
     nested_extras,
     parse_constants,
-    parse_field,
     parse_requirements,
+    required_python,
 )
 from envcheck.model import FrameworkRelease, list_fields, numbers
 from envcheck.model.versions import Requirement, read_requirement
@@ -249,7 +249,7 @@ def _list_pythons(group: Group, metadata: str) -> list[str]:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        required = SpecifierSet(parse_field(metadata, "Requires-Python"))
+        required = SpecifierSet(required_python(metadata))
     except InvalidSpecifier:
         required = SpecifierSet()
     known = filter(group.admits, load_companions().pythons)

@@ -149,11 +149,10 @@ _MEMBER_LIMIT = 16 << 20
 
 
 class Fetcher:
-    """Fetch ranges of one file; `received` counts the bytes."""
+    """Fetch ranges of one file."""
 
     def __init__(self, url: str, connection: Connection) -> None:
         """Send nothing yet."""
-        self.received = 0
         self.size: int | None = None  # of the file, as the server states it
         self._url, self._connection = url, connection
 
@@ -176,7 +175,6 @@ class Fetcher:
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
         start, data = answer
-        self.received += len(data)
         return PartialBuffer(io.BytesIO(data), start, len(data), stream=False)
 
     def _get(self, wanted: str) -> tuple[int, bytes] | None:
@@ -202,7 +200,6 @@ class Fetcher:
             response.raise_for_status()
             for chunk in response.iter_content(1 << 18):
                 hashed.update(chunk)
-                self.received += len(chunk)
                 if time.monotonic() > end:
                     raise ArtifactError("its transfer timed out")
         return hashed.hexdigest()
@@ -274,12 +271,8 @@ def refuse_unreadable(wheel: Wheel) -> Iterator[None]:
         ) from error
 
 
-def read_wheel(
-    connection: Connection, wheel: Wheel, framework: str, *, compare: bool
-) -> tuple[Contents, int]:
-    """Read the contents of a wheel; return them with the number of bytes received.
-
-    Raises ArtifactError.
+def read_wheel(connection: Connection, wheel: Wheel, framework: str, *, compare: bool) -> Contents:
+    """Read the contents of a wheel; raises ArtifactError.
 
     Without `compare` the hash of the whole file is left alone: an earlier run compared it.
     """
@@ -289,7 +282,7 @@ def read_wheel(
         is_small = (fetcher.size or 0) <= _WHOLE_LIMIT
         if compare and (published_framework(framework) or wheel.metadata_sha256 or is_small):
             compare_with_index(fetcher, wheel)  # the large wheels of companions would be 195 GB
-    return contents, fetcher.received
+    return contents
 
 
 def open_wheel(wheel: Wheel, fetcher: Fetcher) -> RemoteZip:
@@ -423,9 +416,9 @@ def parse_requirements(metadata: str) -> list[Requirement]:
     return [found for found in map(find_requirement, lines) if found is not None]
 
 
-def parse_field(metadata: str, name: str) -> str:
-    """Return a one-line field of a METADATA header: Requires-Python: >=3.9; "" if there is none."""
-    found = re.search(rf"^{name}: *(.+)$", metadata, re.MULTILINE)
+def required_python(metadata: str) -> str:
+    """Return the field of a METADATA header, Requires-Python: >=3.9; "" if there is none."""
+    found = re.search(r"^Requires-Python: *(.+)$", metadata, re.MULTILINE)
     return found[1].strip() if found else ""
 
 
