@@ -3,11 +3,11 @@
     python bench/slurm_health.py [--nhc FOLDER]     needs root, gcc; apt-get install slurmctld slurmd slurm-client munge
 
 The scripts are those of docs/how-to/report-gpu-nodes-to-your-monitoring.md, as they stand there: slurmd starts the health
-check and the prolog, and LBNL's Node Health Check (FOLDER: its source, github.com/mej/nhc) the check for it. The node is asked
+check and the prolog, and LBNL's Node Health Check (FOLDER: its source, github.com/mej/nhc, with executable helpers) the check for it. The node is asked
 three times by each, with a Slurm of its own, in a stand-in GPU host of two GPUs: one that has what it must have, one
 that has a GPU too few, and one where that cannot be decided. Prints the state and the reason that Slurm states, what
 became of a job that waits behind the prolog, and how long the script takes by itself. Exits 1 unless the second
-node alone is drained, and each script takes 2 s at most.
+node alone is drained, and each script of Slurm's takes 2 s at most.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def main() -> None:
             print(f"{way}: {case}: {found}", flush=True)
             drained = "DRAIN" in str(found["State"])
             is_right = drained == (case == "a GPU too few")
-            right = right and is_right and float(str(found["seconds"])) <= LIMIT
+            in_time = way == "nhc" or float(str(found["seconds"])) <= LIMIT  # NHC allows 30 s
+            right = right and is_right and in_time
     sys.exit(0 if right else 1)
 
 

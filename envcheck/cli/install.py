@@ -53,9 +53,11 @@ from envcheck.model import (
     UNCHANGED,
     UNDETERMINED,
     UNSETTLED,
+    Known,
     Outcome,
     Plan,
     Snapshot,
+    Source,
     dataclass,
     replace,
 )
@@ -63,6 +65,7 @@ from envcheck.model.text import shorten
 from envcheck.plan.build import verdict_on
 from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import DRIVER, ENGINES, check_folder
+from envcheck.plan.steps import without_gpu_check
 from envcheck.probes.environment_choice import find_project_environment, is_trusted
 from envcheck.proof.smoke import SmokeRequest
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
@@ -129,6 +132,8 @@ def change_environment(
         settle_earlier(place, InstallProgress(0, quiet=output.quiet), dry_run=output.dry_run)
         with common.slow_programs():
             planned = plan_installation(asked, place, doctor)
+    if driver:
+        planned = replace(planned, plan=without_gpu_check(planned.plan))
     plan, folder = planned.plan, str(place.folder)
     if planned.is_satisfied:
         labels = " and ".join(there.label for there in planned.kept)
@@ -148,10 +153,13 @@ def change_environment(
 
 
 def _read_with_driver(release: str, matrix: Matrix, *named: str) -> Snapshot:
-    """Read this machine as it will be once a driver is installed."""
+    """Read this machine as it will be once a driver is installed, on which CUDA starts."""
     machine = api.read_machine(*named)
     facts = with_hardware(machine.facts, Description(driver=release), matrix)
-    return replace(machine, facts=facts)
+    starts = Known(0, Source("override", "--driver", release))
+    return replace(
+        machine, facts=replace(facts, driver=replace(facts.driver, cuda_init_result=starts))
+    )
 
 
 def _install(

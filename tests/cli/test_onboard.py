@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,27 @@ def test_without_root_the_environment_is_made_for_the_driver_that_is_named(
     assert machine.onboard("--for", "jax", "--yes", "--reboot") == 0
     assert "is already installed, and works" in capsys.readouterr().out
     assert Path("golden.json").exists()
+
+
+def test_the_environment_of_a_coming_driver_is_judged_as_if_cuda_started(
+    machine: Machine,
+) -> None:
+    """Nothing that a driver brings is read before it is there, and no GPU is listed."""
+    from envcheck.cli.install import _read_with_driver
+    from envcheck.plan.steps import without_gpu_check
+
+    doctor = api.make_doctor("gpu", ("torch==2.6.0",))
+    doctor = replace(doctor, read=partial(_read_with_driver, "535.309.01", doctor.matrix))
+    report = doctor.examine("", "").report
+    assert not any("driver." in item.message for item in report.findings)
+    plan = api.plan(("torch==2.6.0",), expect="gpu", snapshot=doctor.read("", "")).plan
+    lines = [" ".join(step.action.command()) for step in plan.steps]
+    assert any("no GPU seen" in line for line in lines)
+    changed = without_gpu_check(plan)
+    lines = [" ".join(step.action.command()) for step in changed.steps]
+    assert not any("no GPU seen" in line for line in lines)
+    assert "import torch" in lines[-1]
+    assert len(changed.steps) == len(plan.steps)
 
 
 def test_without_root_a_proof_that_fails_on_the_processor_is_an_error(
