@@ -576,6 +576,8 @@ class Environment:
         row = self._rows.get(item.name)
         if row is None or self.matrix.framework_of(item.name):
             return item  # the rules know the rows of frameworks
+        if item.installer == "conda" and self.blueprint.kind == "lock file":
+            return item  # conda solved it by what its own builds require
         requires = tuple(
             f"{name}{bounds}" for name, bounds in row.requires.items() if name in self._installed
         )

@@ -292,6 +292,9 @@ def _choose_build_of_conda(line: Line, environment: Environment) -> Remedy | Non
     image, pinned = environment.image, find_named(environment.blueprint.conda, *CONDA_CUDA)
     if line.spec[0] == "cpuonly":
         return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
+    if environment.blueprint.kind == "lock file":
+        asked = '`[system-requirements] cuda = "12"` for pixi, `__cuda` for conda-lock'
+        return Remedy(f"State the driver's CUDA in the project ({asked}), and lock it again.")
     if image.is_named:
         stated = f"CONDA_OVERRIDE_CUDA={major_minor(image.cuda) or '12'}"
         why = "conda takes builds for the CPU where it sees no driver, as while an image is built."

@@ -847,9 +847,26 @@ def _list_locked(document: Table) -> list[Table]:
     named = dig(document, "environments", "default", "packages")
     if not isinstance(named, dict):
         return [item for item in packages if item.get("platform", _PLATFORM) == _PLATFORM]
-    urls = {str(url) for item in tables_in(named, _PLATFORM) for url in item.values()}
+    urls = {
+        str(url) for item in tables_in(named, _find_platform(document)) for url in item.values()
+    }
     return [
         item
         for item in packages
         if not urls.isdisjoint(str(item.get(key)) for key in ("conda", "pypi", "url"))
     ]
+
+
+def _find_platform(document: Table) -> str:
+    """Return the name of Linux on x86-64 in pixi.lock, which names each machine from version 7 on.
+
+    Of two the one with a driver. Sample:
+
+        platforms: [{name: trainer, subdir: linux-64, virtual-packages: [__cuda=12]}]
+    """
+    found = ""
+    for item in tables_in(document, "platforms"):
+        has_driver = any("__cuda" in str(each) for each in list_in(item, "virtual-packages"))
+        if item.get("subdir", item.get("name")) == _PLATFORM and (has_driver or not found):
+            found = str(item.get("name"))
+    return found or _PLATFORM

@@ -369,6 +369,95 @@ def test_locks_of_conda_state_the_build_for_linux(text: str, name: str) -> None:
         assert beside.verdict == report.verdict
 
 
+# Composed in the shapes of published locks: pixi's versions 6 and 7, conda-lock's version 1.
+FORGE = "https://conda.anaconda.org/conda-forge/linux-64/"
+PY312 = FORGE + "python-3.12.7-hc5c86c4_0_cpython.conda"
+PY314 = FORGE + "python-3.14.0-h1_100_cp314.conda"
+TORCH_CUDA = FORGE + "pytorch-2.5.1-cuda126_mkl_py312h1_306.conda"
+TORCH_CPU = FORGE + "pytorch-2.5.1-cpu_mkl_py312h1_106.conda"
+TORCH_OWN = (
+    "https://conda.anaconda.org/pytorch/linux-64/pytorch-2.3.0-py3.12_cuda12.1_cudnn8.9.2_0.tar.bz2"
+)
+TORCHVISION = FORGE + "torchvision-0.21.0-cuda126_py312_h1_0.conda"
+TENSORFLOW = FORGE + "tensorflow-2.17.0-cuda120py312h1_203.conda"
+JAX = (FORGE + "jaxlib-0.6.2-cuda126py312h1_200.conda", FORGE + "jax-0.6.2-py_0.conda")
+TORCH_PIP = "https://p/torch-2.5.1-cp312-cp312-manylinux1_x86_64.whl"
+TORCHVISION_PIP = "https://p/torchvision-0.17.0-cp312-cp312-manylinux1_x86_64.whl"
+
+
+def in_pixi(urls: tuple[str, ...]) -> str:
+    """Write a lock in the shape of pixi's version 6."""
+    named, listed = [], []
+    for url in urls:
+        kind = "pypi" if url.endswith(".whl") else "conda"
+        name, version, *_ = url.rpartition("/")[2].split("-")
+        named.append(f"      - {kind}: {url}")
+        listed.append(f"- {kind}: {url}")
+        if kind == "pypi":
+            listed += [f"  name: {name}", f"  version: {version}"]
+    head = ["version: 6", "environments:", "  default:", "    packages:", "      linux-64:"]
+    return "\n".join([*head, *named, "packages:", *listed, ""])
+
+
+def in_conda_lock(urls: tuple[str, ...]) -> str:
+    """Write a lock in the shape of conda-lock's version 1."""
+    lines = ["version: 1", "metadata:", "  platforms: [linux-64]", "package:"]
+    for url in urls:
+        name, version, *_ = url.rpartition("/")[2].split("-")
+        manager = "pip" if url.endswith(".whl") else "conda"
+        lines += [f"- name: {name}", f"  version: {version}", f"  manager: {manager}"]
+        lines += ["  platform: linux-64", f"  url: {url}"]
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("name", ["pixi.lock", "conda-lock.yml"])
+@pytest.mark.parametrize(
+    ("urls", "driver", "found"),
+    [
+        ((PY312, TORCH_CPU), "580.65.06", "framework-cpu-build"),
+        ((PY312, TORCH_CUDA), "470.57.02", "driver-too-old"),
+        ((PY314, TORCH_CUDA), "580.65.06", "python-unsupported"),
+        ((PY312, TORCH_OWN), "470.57.02", "driver-too-old"),
+        ((PY312, TENSORFLOW), "470.57.02", "driver-too-old"),
+        ((PY312, TORCH_PIP, TORCHVISION_PIP), "580.65.06", "dependency-conflict"),
+        ((PY312, TORCH_CUDA), "580.65.06", ""),
+        ((PY312, TORCH_OWN), "550.54.15", ""),
+        # conda-forge builds torchvision again for each release of PyTorch
+        ((PY312, TORCH_CUDA, TORCHVISION), "550.54.15", ""),
+        ((PY312, TORCH_PIP), "550.54.15", ""),
+        ((PY312, TENSORFLOW), "550.54.15", ""),
+        ((PY312, *JAX), "580.65.06", ""),
+    ],
+)
+def test_composed_faults_of_condas_locks_are_named_at_their_line(
+    name: str, urls: tuple[str, ...], driver: str, found: str
+) -> None:
+    text = in_pixi(urls) if name == "pixi.lock" else in_conda_lock(urls)
+    gate = Gate(Config(), matrix(), "pyproject.toml", TODAY)
+    host = describe_host(driver, ("A100",))
+    report = judge_blueprints(blueprints(text, name), gate, host)[0]
+    errors = [item for item in report.findings if item.severity == "error"]
+    assert [item.id for item in errors] == [*filter(None, [found])]
+    shown = [item.source.where for each in errors for item in each.evidence if item.source]
+    numbers = [int(place.rpartition(":")[2]) for place in shown if place.startswith(name)]
+    lines = text.splitlines()
+    entries = [" ".join(lines[number - 1 : number + 5]) for number in numbers]
+    assert not found or any(urls[-1].rpartition("/")[2] in entry for entry in entries)
+
+
+def test_pixi_names_machines_and_the_one_with_a_driver_is_judged() -> None:
+    entry = "      {}:\n      - conda: {}\n"
+    text = (
+        "version: 7\nplatforms:\n- name: linux-64\n- name: trainer\n  subdir: linux-64\n"
+        "  virtual-packages:\n  - __cuda=12\nenvironments:\n  default:\n    packages:\n"
+        + entry.format("linux-64", TORCH_CPU)
+        + entry.format("trainer", TORCH_CUDA)
+        + f"packages:\n- conda: {TORCH_CPU}\n- conda: {TORCH_CUDA}\n"
+    )
+    (blueprint,) = blueprints(text, "pixi.lock")
+    assert [line.spec[2] for line in blueprint.conda] == ["cuda126_mkl_py312h1_306"]
+
+
 def test_an_index_of_an_extra_is_not_that_of_the_project() -> None:
     text = """[project]
 dependencies = ["torch==2.6.0"]
