@@ -65,6 +65,9 @@ def describe_report(
     """
     system = report.system
     shown = [item for item in report.findings if _is_shown(item, verbose=verbose, quiet=quiet)]
+    hidden = len(report.findings) - len(shown)
+    unread = _list_unread(shown) if not verbose else []
+    shown = [item for item in shown if item not in unread]
     if quiet or snapshot is None:
         machine = []
     else:
@@ -86,7 +89,7 @@ def describe_report(
         # a machine that is ready, and no environment that was seen to work
         NOTE if is_alone and report.verdict == COMPATIBLE else "",
         below=obtained,
-        counts="" if quiet else _count_checks(report, len(report.findings) - len(shown)),
+        counts="" if quiet else _count_checks(report, hidden, len(unread)),
         sections=(Section((Machine(tuple(machine)),)),) if machine else (),
         findings=tuple(_show_all(shown, joint, verbose=verbose)),
         closing=joint.closing,
@@ -101,6 +104,7 @@ def describe_report(
 
 _NAMED = 3  # environments that fit alike
 _LONGEST_COMMAND = 4  # lines of a command, without -v
+_MANY_COMMANDS = 5  # of one way: their summary says what they are for, without -v
 _BUILDING = ("CUDA", "cuDNN", "Compiler")  # said only where they are the problem, without -v
 
 
@@ -118,18 +122,22 @@ def _show_all(found: list[Finding], joint: JointPlan, *, verbose: bool) -> Itera
 
 
 def _shorten(ways: tuple[Way, ...]) -> tuple[Way, ...]:
-    """Leave to -v how another way goes that takes several commands, scripts, and repetitions."""
+    """Leave to -v how a second way goes beside a long one, scripts, and what says a thing twice."""
     short = []
-    is_shown = False
+    is_shown = is_long = False
     for way in ways:
-        if is_shown and len(way.commands) > 1:
+        if way.commands and (is_long or (is_shown and len(way.commands) > 1)):
             summary = f"{way.summary.rstrip(':.')} (-v shows how)."
             short.append(replace(way, summary=summary, commands=()))
         else:
             said = _list_words(way.summary)
             commands = _leave_scripts(way.commands)
+            is_long = len(commands) > 1
+            is_clear = sum(bool(each.line) for each in commands) >= _MANY_COMMANDS
             commands = tuple(
-                replace(each, purpose="") if said >= _list_words(each.purpose) else each
+                replace(each, purpose="")
+                if each.line and (is_clear or said >= _list_words(each.purpose))
+                else each
                 for each in commands
             )
             short.append(replace(way, commands=commands))
@@ -161,6 +169,13 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
     if quiet:
         return finding.primary or finding.verdict == UNDETERMINED
     return verbose or finding.caused_by is None
+
+
+def _list_unread(shown: list[Finding]) -> list[Finding]:
+    """List the notes of what could not be read, which decide nothing beside a problem."""
+    if all(item.severity == NOTE for item in shown):
+        return []
+    return [item for item in shown if item.severity == NOTE and item.verdict == UNDETERMINED]
 
 
 def describe_steps(report: Report) -> tuple[Step, ...]:
@@ -449,7 +464,7 @@ def _describe_gpu_code(builds: tuple[FrameworkBuild, ...]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _count_checks(report: Report, hidden: int) -> str:
+def _count_checks(report: Report, hidden: int, unread: int) -> str:
     """Count the checks and what they found.
 
     What follows from another finding is no problem of its own.
@@ -466,4 +481,6 @@ def _count_checks(report: Report, hidden: int) -> str:
     said = f"{counted(len(report.checked), 'check')}: {found}"
     if hidden:
         said += f" ({hidden} more follow{'' if hidden > 1 else 's'} from them: -v)"
+    if unread:
+        said += f" ({counted(unread, 'note')} on what is not known: -v)"
     return f"{said}."

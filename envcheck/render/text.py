@@ -38,6 +38,7 @@ from envcheck.render.document import (
 Written: TypeAlias = "Line | Table"
 _BLANK = Line("")
 _EVIDENCE = 2  # of a finding, without -v
+_LONG_FIX = 5  # lines: beside it the first evidence is enough, without -v
 _SILENT = frozenset({"", "-", "?"})  # a column of these alone is left out on a narrow terminal
 
 
@@ -147,7 +148,8 @@ def _write_finding(finding: Shown, document: Document) -> Iterator[Written]:
     evidence = tuple(dict.fromkeys(finding.evidence))
     if not document.is_verbose:
         new = (item for item in evidence if item.source or item.shown not in finding.message)
-        evidence = tuple(new)[:_EVIDENCE]
+        lines = sum(len([*_write_block(way, document)]) for way in ways)
+        evidence = tuple(new)[: 1 if lines >= _LONG_FIX else _EVIDENCE]
     for item in evidence:
         # on this machine; from the matrix
         label = "  seen: " if item.citation is None else "  known: "

@@ -38,12 +38,15 @@ def said(
     file: str = "Dockerfile",
     config: Config = PLAIN,
     beside: Mapping[str, str] = MappingProxyType({}),
+    *,
+    verbose: bool = False,
 ) -> tuple[str, str]:
     """Return the verdict on a file and the text of its report, on one line."""
     gate = Gate(config, matrix(), "pyproject.toml", TODAY)
     report, facts = judge_text(text, file, beside.get, gate, driver=host.driver, gpus=host.gpus)
     snapshot = Snapshot(SCHEMA_VERSION, "0", "not built yet", "", facts)
-    return report.verdict, " ".join(render_text(describe_report(report, snapshot)).split())
+    document = describe_report(report, snapshot, verbose=verbose)
+    return report.verdict, " ".join(render_text(document).split())
 
 
 def tells(says: str, report: str) -> bool:
@@ -495,12 +498,14 @@ def test_a_service_without_a_framework_leaves_the_one_with_it_decided() -> None:
 
 
 def test_what_is_open_until_it_runs_is_said_so_and_once() -> None:
-    _, report = said(SLIM + "RUN pip install torch==2.1.0\n")
+    dockerfile = SLIM + "RUN pip install torch==2.1.0\n"
+    _, report = said(dockerfile)
     assert "Driver decided when it runs" in report
     assert "GPU decided when it runs" in report
     assert "unknown" not in report
     assert report.count("In Dockerfile:1, write `python:3.11` in place of `python:3.12`.") == 1
-    assert "Shows only when the environment runs: " in report
+    assert report.endswith("1 problem (1 note on what is not known: -v).")
+    assert "Shows only when the environment runs: " in said(dockerfile, verbose=True)[1]
     assert "Not decided before" not in report
 
 

@@ -133,4 +133,4 @@ def test_what_a_file_leaves_open_is_not_accused(texts: tuple[str, ...]) -> None:
 
 def test_a_package_that_states_its_framework_is_named_once() -> None:
     _, report = said(lines("tensorflow==2.15.1", "keras==3.1.0"), file="requirements.txt")
-    assert " 1 problem." in report
+    assert " 1 problem (" in report
