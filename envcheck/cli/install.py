@@ -66,7 +66,11 @@ from envcheck.plan.build import verdict_on
 from envcheck.plan.project import ProjectLines
 from envcheck.plan.requests import DRIVER, ENGINES, check_folder
 from envcheck.plan.steps import without_gpu_check
-from envcheck.probes.environment_choice import find_project_environment, is_trusted
+from envcheck.probes.environment_choice import (
+    find_project_environment,
+    is_interrupted_here,
+    is_trusted,
+)
 from envcheck.proof.smoke import SmokeRequest
 from envcheck.render.plan import describe_plan, plan_document, render_install_json
 from envcheck.rules.described_machine import Description, with_hardware
@@ -121,6 +125,10 @@ def change_environment(
     doctor = api.make_doctor(asked.expect, matrix=matrix)
     if driver:
         doctor = replace(doctor, read=partial(_read_with_driver, driver, doctor.matrix))
+    progress = InstallProgress(0, quiet=output.quiet)
+    with before_any_change(place):
+        if is_interrupted_here(LocalHost(), str(place.folder)):  # before what it left is judged
+            settle_earlier(place, progress, dry_run=output.dry_run)
     if not is_named and place.is_taken and not is_trusted(LocalHost(), str(place.folder)):
         if not output.dry_run:
             raise UserError(
@@ -129,7 +137,7 @@ def change_environment(
             )
         doctor = replace(doctor, read=partial(api.read_machine, is_found=True))
     with before_any_change(place):
-        settle_earlier(place, InstallProgress(0, quiet=output.quiet), dry_run=output.dry_run)
+        settle_earlier(place, progress, dry_run=output.dry_run)
         with common.slow_programs():
             planned = plan_installation(asked, place, doctor)
     if driver:

@@ -294,30 +294,45 @@ def is_trusted(host: Host, folder: str, named_by: str = "") -> bool:
 def _is_made_here(host: Host, folder: str) -> bool:
     """Return whether this person's `envcheck install` made an environment, by its journal.
 
-    A repository can hold a journal, but cannot know the number of the folder, nor when its own file
-    is written.
+    A repository can hold a journal, but cannot know the number of the folder.
+    """
+    own, lines = host.status(folder).value, _read_own_journal(host, folder)
+    if own is None or own.owner.split(":")[0] != _read_user(host):
+        return False
+    installed = next((line for line in reversed(lines) if '"event": "installed"' in line), "")
+    return f'"inode": {own.inode}}}' in installed
+
+
+def is_interrupted_here(host: Host, folder: str) -> bool:
+    """Return whether this person's `envcheck install` was cut off in an environment's folder."""
+    lines = _read_own_journal(host, host.real_path(folder).value or folder)
+    ends = ("finished", "restored", "waiting")
+    return bool(lines) and not any(f'"event": "{name}"' in lines[-1] for name in ends)
+
+
+def _read_user(host: Host) -> str:
+    return str(host.system_facts().get("uid", "0"))
+
+
+def _read_own_journal(host: Host, folder: str) -> List[str]:
+    """Read the newest journal of a folder; nothing where this person did not write it here.
+
+    A repository can hold a journal, but cannot know when its own file is written.
     """
     parent, name = posixpath.split(folder)
     state = f"{parent}/.envcheck-{name}"
     journals = [each for each in list_names(host, state) if each.endswith(".jsonl")]
     path = f"{state}/{max(journals)}" if journals else ""
-    own = host.status(folder).value
     written = host.status(path).value if path else None
-    if own is None or written is None:
-        return False
-    user = str(host.system_facts().get("uid", "0"))
-    if {each.owner.split(":")[0] for each in (own, written)} != {user}:
-        return False
+    if written is None or written.owner.split(":")[0] != _read_user(host):
+        return []
     lines = (host.read_text(path).value or "").splitlines()
     times = {
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(written.changed + shift))
         for shift in range(-2, 3)
     }
-    installed = next((line for line in reversed(lines) if '"event": "installed"' in line), "")
     is_last = re.search(r'"at": "([^"]+)"', lines[-1]) if lines else None
-    return (
-        f'"inode": {own.inode}}}' in installed and is_last is not None and is_last.group(1) in times
-    )
+    return lines if is_last is not None and is_last.group(1) in times else []
 
 
 def find_project_environment(host: Host) -> str:

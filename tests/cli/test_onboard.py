@@ -25,7 +25,8 @@ from envcheck.cli.doctor import compute
 from envcheck.cli.install import change_environment
 from envcheck.install.driver import driver_place
 from envcheck.install.journal import Journal
-from envcheck.install.places import place_of
+from envcheck.install.places import Place, place_of
+from envcheck.install.replacement import begin, put_in_place
 from envcheck.model import replace
 from envcheck.plan.verify import find_uv
 from envcheck.smoke.devices import CPU_DEVICE
@@ -200,6 +201,31 @@ def test_killed_after_the_restart_it_goes_on(restarted: Machine, instant: int) -
     assert held == any(Journal(env, name).is_installed for name in env.identities())
     assert restarted.onboard() == 0
     assert restarted.state() == UNDISTURBED
+
+
+def leave_half_made(place: Place) -> Path:
+    """Leave what a power cut leaves of an environment, when nothing is there to undo it; return the journal."""
+    place.state.mkdir()
+    journal = Journal(place, "20260101T000000-1")
+    begin(journal, ("jax",))
+    put_in_place(journal)
+    return place.journal(journal.identity)
+
+
+def test_what_a_power_cut_left_of_the_environment_goes(restarted: Machine) -> None:
+    leave_half_made(place_of(".venv"))
+    assert restarted.onboard() == 0
+    assert restarted.state() == UNDISTURBED
+
+
+def test_a_journal_that_came_with_a_repository_is_not_followed(
+    restarted: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = leave_half_made(place_of(".venv"))
+    path.write_text(re.sub(r'"at": "\d{4}', '"at": "2021', path.read_text()))
+    assert restarted.onboard() == 2
+    assert "envcheck did not make it" in capsys.readouterr().err
+    assert list(Path(".venv").iterdir())
 
 
 def test_killed_before_the_snapshot_is_there(
