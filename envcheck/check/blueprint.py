@@ -252,18 +252,16 @@ def _cut(text: str, operator: str, word: str) -> str:
     pattern, _, replacement = word.partition("/") if operator[0] == "/" else (word, "", "")
     if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
         return text
-    is_double, glob = len(operator) > 1, _translate(pattern)
+    is_double, glob = (
+        len(operator) > 1,
+        "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern),
+    )
     if operator[0] == "/":
         return re.sub(glob, lambda _: replacement, text, count=0 if is_double else 1)
     if operator[0] == "#":
         lazy = glob if is_double else glob.replace(".*", ".*?")
         return re.sub(rf"\A{lazy}", "", text, count=1)
     return re.sub(rf"\A(.*{'?' if is_double else ''}){glob}\Z", r"\1", text)
-
-
-def _translate(pattern: str) -> str:
-    """Translate a pattern of the shell: * is anything, ? one character."""
-    return "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
 
 
 _MAX_CUT = 200  # characters; a longer text names no release

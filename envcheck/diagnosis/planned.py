@@ -253,7 +253,9 @@ def _list_failing_frameworks(
     for name in names:
         related = remaining
         if len(names) > 1:
-            related = remaining & _list_findings_of(context, name)
+            related = remaining & frozenset(
+                item.key for item in evaluate(isolate_framework(context, name)).findings
+            )
         causes = {key[0] for key in related if _is_cause(keyed_findings[key])}
         if causes:
             failing.append(
@@ -273,11 +275,6 @@ def _has_gpu_build(context: Context, framework: str) -> bool:
     installed = filter(None, map(context.distributions.get, matrix.distributions(framework)))
     rows = (matrix.release(framework, item.version, platform, item.name) for item in installed)
     return any(row is not None and row.cuda_build for row in rows)
-
-
-def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
-    """List what the rules say where no other framework is there."""
-    return frozenset(item.key for item in evaluate(isolate_framework(context, framework)).findings)
 
 
 def _list_requests(

@@ -264,11 +264,6 @@ def _find_cause(report: Report) -> Finding | None:
     return next(causes, None)
 
 
-def _unify_spelling(value: str) -> str:
-    """Leave out of a text how a GPU is spelt: "NVIDIA A100-SXM4-40GB" is "A100 SXM4 40GB"."""
-    return unify_gpu_spelling(re.sub(r"\bNVIDIA ", "", value))
-
-
 _MIN_ALIKE = 3  # hosts that show what is usual
 _MAJORITY = 2 / 3  # of them
 
@@ -372,7 +367,9 @@ def _group_values(
     hosts = defaultdict[str, list[str]](list)
     for host, machine in machines.items():
         value = machine.get(label, "none")
-        hosts[values.setdefault(_unify_spelling(value), value)].append(host)
+        hosts[values.setdefault(unify_gpu_spelling(re.sub(r"\bNVIDIA ", "", value)), value)].append(
+            host
+        )
     ranked = sorted(hosts.items(), key=lambda item: (-len(item[1]), item[0]))
     return [(value, tuple(sorted(names))) for value, names in ranked]
 

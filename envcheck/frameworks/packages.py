@@ -52,7 +52,19 @@ class Installation:
 def read_installation(host: Host, answer: Mapping[str, Any]) -> Installation:
     """Build distributions from the answer of the child script, with conda's build strings."""
     prefix = answer["prefix"]
-    distributions = [_make_distribution(entry) for entry in answer["distributions"]]
+    distributions = [
+        Distribution(
+            name=entry["name"],
+            version=entry["version"],
+            location=entry["location"],
+            scope=entry["scope"],
+            installer=entry["installer"],
+            requires=tuple(entry["requires"]),
+            modules=tuple(entry["modules"]),
+            build=entry["version"].partition("+")[2],
+        )
+        for entry in answer["distributions"]
+    ]
     owners: Dict[str, List[Distribution]] = {}
     for distribution, entry in zip(distributions, answer["distributions"]):
         for path in entry["files"]:
@@ -68,19 +80,6 @@ def read_installation(host: Host, answer: Mapping[str, Any]) -> Installation:
             _add_conda_packages(host, distributions, prefix) if is_conda else tuple(distributions)
         ),
         library_owners={path: tuple(each) for path, each in owners.items()},
-    )
-
-
-def _make_distribution(entry: Mapping[str, Any]) -> Distribution:
-    return Distribution(
-        name=entry["name"],
-        version=entry["version"],
-        location=entry["location"],
-        scope=entry["scope"],
-        installer=entry["installer"],
-        requires=tuple(entry["requires"]),
-        modules=tuple(entry["modules"]),
-        build=entry["version"].partition("+")[2],
     )
 
 
@@ -101,15 +100,14 @@ def _add_conda_packages(
     for package in packages:
         twin = by_name.get(package.name)
         if twin is None:
-            if _is_gpu_package(package.name):
+            if any(
+                fnmatch.fnmatchcase(package.name, pattern)
+                for pattern in load_cuda_data()["conda_packages"]
+            ):
                 extra += [package]
         elif twin.installer not in ("", "conda") and twin.version != package.version:
             extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
-
-
-def _is_gpu_package(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in load_cuda_data()["conda_packages"])
 
 
 def parse_conda_name(name: str) -> Optional[Distribution]:

@@ -353,14 +353,12 @@ def _read_image(path: str, read: Callable[[ElfImage], T]) -> Fact[T]:
     if not stat.S_ISREG(os.stat(path).st_mode):
         return Unknown("failed", f"{path} is not a regular file", (path,))
     try:
-        with open(path, "rb") as stream, contextlib.closing(_map(stream)) as data:
-            return from_file(read(ElfImage(data)), path)
+        with open(path, "rb") as stream:
+            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError: empty
+            with contextlib.closing(data):
+                return from_file(read(ElfImage(data)), path)
     except CORRUPT as error:
         return Unknown("unparsable", f"{path}: {error or type(error).__name__}", (path,))
-
-
-def _map(stream: Any) -> mmap.mmap:
-    return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # ValueError: an empty file
 
 
 def _make_facts(image: ElfImage, path: str) -> ElfFacts:

@@ -34,7 +34,14 @@ class Loader:
         self._listed: Dict[str, Optional[FrozenSet[str]]] = {}
         environment = host.environment()
         self._preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
-        self._library_path = parse_library_path(environment.get("LD_LIBRARY_PATH", ""))
+        # an empty or relative entry means the current folder, which is no property of the machine
+        self._library_path = tuple(
+            dict.fromkeys(
+                entry
+                for entry in re.split("[:;]", environment.get("LD_LIBRARY_PATH", ""))
+                if entry.startswith("/")
+            )
+        )
         multiarch = get_multiarch_triple(host)
         folders = (
             "/lib/" + multiarch,
@@ -105,14 +112,6 @@ class Loader:
             names = self.names(folder)
             if names is None or soname in names:
                 yield posixpath.join(folder, soname)
-
-
-def parse_library_path(text: str) -> Tuple[str, ...]:
-    """Parse the distinct absolute folders of LD_LIBRARY_PATH.
-
-    An empty or relative entry means the current folder, which is no property of the machine.
-    """
-    return tuple(dict.fromkeys(entry for entry in re.split("[:;]", text) if entry.startswith("/")))
 
 
 def parse_libstdcxx_name(path: str) -> Optional[str]:

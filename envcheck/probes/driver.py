@@ -28,7 +28,6 @@ from envcheck.model.text import find_group
 from envcheck.probes.gpus import WSL_DEVICE, PciDevice, detect_nvswitch, scan_pci
 from envcheck.probes.host import detect_container
 from envcheck.probes.nvml import (
-    CudaReading,
     DriverLibraries,
     NvmlReading,
     SmiReading,
@@ -63,7 +62,15 @@ def collect_driver(host: Host) -> DriverFacts:
         logged_faults=_read_log(host, kernel),
         **kernel._asdict(),
         **smi._asdict(),
-        **_make_user_space_facts(libraries, cuda, nvml),
+        libcuda_path=libraries.libcuda,
+        libcuda_version=read_library_version(libraries.libcuda),
+        libcuda_unversioned=libraries.libcuda_unversioned,
+        libcuda_elsewhere=libraries.libcuda_elsewhere,
+        libnvidia_ml_path=libraries.nvml,
+        libnvidia_ml_version=read_library_version(libraries.nvml),
+        cuda_init_result=cuda.init_result,
+        nvml_result=nvml.result,
+        nvml_driver_version=nvml.driver_version,
         **_read_installation(host, kernel, libraries, smi),
     )
 
@@ -88,22 +95,6 @@ def _choose_release(
         return release
     kernel_decides = host.system == "linux" and isinstance(host.status(WSL_DEVICE), Absent)
     return kernel.kernel_module_version if kernel_decides else release
-
-
-def _make_user_space_facts(
-    libraries: DriverLibraries, cuda: CudaReading, nvml: NvmlReading
-) -> Dict[str, Any]:
-    return {
-        "libcuda_path": libraries.libcuda,
-        "libcuda_version": read_library_version(libraries.libcuda),
-        "libcuda_unversioned": libraries.libcuda_unversioned,
-        "libcuda_elsewhere": libraries.libcuda_elsewhere,
-        "libnvidia_ml_path": libraries.nvml,
-        "libnvidia_ml_version": read_library_version(libraries.nvml),
-        "cuda_init_result": cuda.init_result,
-        "nvml_result": nvml.result,
-        "nvml_driver_version": nvml.driver_version,
-    }
 
 
 def _read_installation(

@@ -81,7 +81,7 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     if not isinstance(choice.answer, Known):
         return _make_unknown_facts(choice, choice.answer)
     answer, source = choice.answer.value, choice.answer.source
-    if not _describes_interpreter(answer):
+    if not all(isinstance(answer.get(key), _type_of(field)) for field, key in _ANSWER_KEYS.items()):
         unknown = Unknown(
             "unparsable", "its answer does not describe an interpreter", (source.where,)
         )
@@ -96,14 +96,6 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     return PythonFacts(
         executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed
     )
-
-
-def _describes_interpreter(answer: Mapping[str, Any]) -> bool:
-    """Return whether a child's answer can be one of our script's.
-
-    Any program may answer in its place.
-    """
-    return all(isinstance(answer.get(key), _type_of(field)) for field, key in _ANSWER_KEYS.items())
 
 
 def _type_of(field: str) -> type:

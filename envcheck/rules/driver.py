@@ -94,7 +94,16 @@ from envcheck.rules.gpu_releases import (
 )
 from envcheck.rules.targets import judged_builds, package_builds
 
-_FOREIGN = ("nouveau", "vfio-pci")
+_FOREIGN: dict[str | None, tuple[str, Fix]] = {
+    "nouveau": (
+        "the open-source display driver nouveau, which has no CUDA",
+        ReplaceNouveau(),
+    ),
+    "vfio-pci": (
+        "vfio-pci, which reserves it for a virtual machine",
+        ReleaseFromVirtualMachine(),
+    ),
+}
 
 
 @rule("driver-nouveau", needs=("gpus",))
@@ -103,13 +112,8 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     if not is_plain_linux(context) or not _driver_absent(context):
         return
     for gpu in gpus or ():
-        owner = gpu.kernel_driver.value
-        words = "vfio-pci, which reserves it for a virtual machine"
-        cure: Fix = ReleaseFromVirtualMachine()
-        if owner == "nouveau":
-            words = "the open-source display driver nouveau, which has no CUDA"
-            cure = ReplaceNouveau()
-        if owner in _FOREIGN:
+        if gpu.kernel_driver.value in _FOREIGN:
+            words, cure = _FOREIGN[gpu.kernel_driver.value]
             seen = context.seen("gpus.kernel_driver", gpu.kernel_driver)
             yield context.report(f"{gpu_name(gpu)} is owned by {words}.", seen, cure=cure)
             return
@@ -156,8 +160,7 @@ def _is_unsigned(context: Context) -> bool:
     driver, secure = context.driver, context.host.secure_boot.value
     signed = driver.module_file_signed.value
     return (
-        bool(context.gpus)
-        and is_plain_linux(context)
+        is_plain_linux(context)
         and _driver_absent(context)
         and secure is True
         and driver.module_file.value is not None
@@ -299,7 +302,15 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     differs = [version for version in known if not same_release(str(kernel), version)]
     if cuda_starts(context) and (not signal or (cuda in known and cuda not in differs)):
         if signal:
-            yield _report_nvml(context, signal)
+            yield context.report(
+                "The driver's management library (NVML) is of another release than the kernel"
+                " module: CUDA starts, but nvidia-smi, NCCL and memory reports fail.",
+                *signal,
+                "driver.cuda_init_result",
+                "driver.libnvidia_ml_path",
+                severity=WARNING,
+                cure=RemoveStrayNvml(),
+            )
         return
     if not signal and not differs:
         return
@@ -327,18 +338,6 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
         f"{clash}: the driver was updated and the old module still runs.",
         *evidence,
         cure=MatchDriverParts(),
-    )
-
-
-def _report_nvml(context: Context, signal: tuple[Evidence, ...]) -> Finding:
-    return context.report(
-        "The driver's management library (NVML) is of another release than the kernel module:"
-        " CUDA starts, but nvidia-smi, NCCL and memory reports fail.",
-        *signal,
-        "driver.cuda_init_result",
-        "driver.libnvidia_ml_path",
-        severity=WARNING,
-        cure=RemoveStrayNvml(),
     )
 
 
@@ -844,15 +843,6 @@ _SYSTEM_NOT_READY = 802
 _NOT_JOINED = ("not started", "in progress")
 
 
-def _list_not_joined(context: Context) -> list[Evidence]:
-    """List the state of each GPU that has not joined the NVSwitch fabric."""
-    return [
-        context.seen("gpus.fabric_state", gpu.fabric_state)
-        for gpu in context.gpus
-        if gpu.fabric_state.value in _NOT_JOINED
-    ]
-
-
 @rule("fabric-manager")
 def fabric_manager(context: Context) -> Iterator[Finding]:
     """Report NVSwitch machines with a fabric manager that is stopped or does not match."""
@@ -867,7 +857,11 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     release, manager = driver.release.value, driver.fabric_manager_version.value
     message, fact = "", "driver.cuda_init_result"
     cure: Fix = StartFabricManager()
-    waiting = _list_not_joined(context)[:1]
+    waiting = [
+        context.seen("gpus.fabric_state", gpu.fabric_state)
+        for gpu in context.gpus
+        if gpu.fabric_state.value in _NOT_JOINED
+    ][:1]
     has_module = not isinstance(driver.kernel_module_version, Absent)
     if not_ready and not driver.nvswitch_present.value:
         message = (

@@ -82,7 +82,19 @@ def find(
             run.decide(item)
     undecided = run.undecided()
     found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
-    findings = [*found, *undecided, *_list_left_out()]
+    findings = [
+        *found,
+        *undecided,
+        *[
+            Finding(
+                "plugin-failed",
+                UNDETERMINED,
+                NOTE,
+                f"The plugin `{name}` is left out: {reason}.",
+            )
+            for name, reason in plugins.list_failures()
+        ],
+    ]
     if not context.python.imports.value or (only and DEATH not in only):
         return findings, run.checked
     from envcheck.rules.imports import tried_imports, weigh_imports  # 1 ms
@@ -115,14 +127,6 @@ def _list_usable_rules() -> list[Rule]:
         else:
             usable.append(item)
     return usable
-
-
-def _list_left_out() -> list[Finding]:
-    """Note each plugin that could not be used, in one line."""
-    return [
-        Finding("plugin-failed", UNDETERMINED, NOTE, f"The plugin `{name}` is left out: {reason}.")
-        for name, reason in plugins.list_failures()
-    ]
 
 
 @once

@@ -139,7 +139,15 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
         gpus = judged_gpus(context)
         for item in gpus:
             if item.architecture is None:
-                yield _no_architecture(context, build, item)
+                yield context.report(
+                    f"Compute capability {item.capability} ({item.name}) is not in the"
+                    f" compatibility matrix: whether {build.label} has code for it is unknown.",
+                    _show_gpu(context, item, f"compute capability {item.capability}"),
+                    verdict=UNDETERMINED,
+                    finding_id="release-unknown",
+                    severity=ERROR,
+                    cure=RenewMatrix(),
+                )
         yield from _report_gpus(context, build, gpus)
         yield from _slow_or_unread(context, build, gpus)
 
@@ -479,15 +487,3 @@ def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> list
 def is_reported_to_fail(finding: Finding) -> bool:
     """Return whether a finding says that users report a build to fail on a GPU."""
     return isinstance(finding.cure, AvoidReportedFailure)
-
-
-def _no_architecture(context: Context, build: Build, item: JudgedGpu) -> Finding:
-    return context.report(
-        f"Compute capability {item.capability} ({item.name}) is not in the compatibility"
-        f" matrix: whether {build.label} has code for it is unknown.",
-        _show_gpu(context, item, f"compute capability {item.capability}"),
-        verdict=UNDETERMINED,
-        finding_id="release-unknown",
-        severity=ERROR,
-        cure=RenewMatrix(),
-    )

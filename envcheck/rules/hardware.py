@@ -308,7 +308,11 @@ def faults_in_kernel_log(context: Context) -> Iterator[Finding]:
     for pci, faults in logged.items():
         if any(address.startswith(pci) for address in failed):
             continue  # said already, and by its state now
-        serious = [fault for fault in faults if _is_serious(fault, programs)]
+        serious = [
+            fault
+            for fault in faults
+            if (not fault.endswith(" Nonfatal") and " ".join(fault.split()[:2]) not in programs)
+        ]
         if not serious:
             continue
         part, cure = "GPU", _cure_logged(serious, pci)
@@ -328,11 +332,6 @@ def _cure_logged(faults: list[str], pci: str) -> Fix:
         return ServiceGpu("reboot")
     recovery = "".join(text for code, *rest in xids for text in rest if code == "154")
     return FollowXid(tuple(item[0] for item in xids), pci, recovery)
-
-
-def _is_serious(fault: str, programs: frozenset[str]) -> bool:
-    """Return whether a fault is the machine's: no Xid at all, or one that no program causes."""
-    return not fault.endswith(" Nonfatal") and " ".join(fault.split()[:2]) not in programs
 
 
 @rule("gpu-hardware-fault", goal="any")

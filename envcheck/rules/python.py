@@ -330,7 +330,11 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
 
     conda brings its own.
     """
-    wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
+    wheels = [
+        build
+        for build in judged_builds(context)
+        if not ("vc14-runtime" in context.distributions or is_conda_build(context, build))
+    ]
     if context.os != "windows" or not wheels or not isinstance(context.host.msvc_runtime, Absent):
         return
     yield context.report(
@@ -339,10 +343,6 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
         "host.msvc_runtime",
         cure=FollowRow(),
     )
-
-
-def _brings_runtime(context: Context, build: Build) -> bool:
-    return "vc14-runtime" in context.distributions or is_conda_build(context, build)
 
 
 T = TypeVar("T")

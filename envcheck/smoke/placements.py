@@ -70,15 +70,14 @@ def _find_placements(text: str) -> Iterator[Placement]:
             found = re.match(pattern, logged["said"])
             if found:
                 node, op = found.groupdict().get("node", found["op"]), found["op"]
-                yield Placement(check, asked, node, op, short_device(found["device"]), by)
-
-
-def short_device(name: str) -> str:
-    """Shorten TensorFlow's full device name: its last part, and the /gpu:0 of 2017 as GPU:0.
-
-    Samples: '/job:localhost/replica:0/task:0/device:GPU:1', '/job:localhost/replica:0/task:0/gpu:0'
-    """
-    return name.rsplit("/", 1)[-1].removeprefix("device:").upper()
+                yield Placement(
+                    check,
+                    asked,
+                    node,
+                    op,
+                    found["device"].rsplit("/", 1)[-1].removeprefix("device:").upper(),
+                    by,
+                )
 
 
 def judge_placements(

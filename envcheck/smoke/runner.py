@@ -249,7 +249,10 @@ def list_jobs(
     ]
     if level == "full":
         made += [
-            Job(item, gpu, "share") for item in subjects for gpu in gpus if _starts_with_share(item)
+            Job(item, gpu, "share")
+            for item in subjects
+            for gpu in gpus
+            if (item.framework is not None and item.framework.smoke.takes_memory_at_start)
         ]
     return tuple(job for job in made if job.subject.name != DRIVER or job.device.kind != CPU)
 
@@ -260,10 +263,6 @@ def _is_idle(subject: Subject, device: Device) -> bool:
     What computes on GPUs only can but say so on the CPU.
     """
     return device.kind == CPU and subject.framework is not None and subject.framework.cuda.needs_gpu
-
-
-def _starts_with_share(subject: Subject) -> bool:
-    return subject.framework is not None and subject.framework.smoke.takes_memory_at_start
 
 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:

@@ -561,7 +561,11 @@ def _compare_framework(
             kind = CHANGED if renewed else REMOVED
             if not row:
                 kind = ADDED
-            cells = _compare_cells(row, renewed)
+            cells = {
+                cell: {"old": row.get(cell), "new": renewed.get(cell)}
+                for cell in sorted({*row, *renewed} - _KEYS)
+                if row.get(cell) != renewed.get(cell)
+            }
             if cells:
                 if renewed:
                     artifact = _get_artifact(new, renewed)
@@ -577,11 +581,3 @@ def map_rows(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
 
 def _get_artifact(edition: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     return str(edition["citations"][row["citations"][0]]["url_or_artifact"])
-
-
-def _compare_cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        cell: {"old": old.get(cell), "new": new.get(cell)}
-        for cell in sorted({*old, *new} - _KEYS)
-        if old.get(cell) != new.get(cell)
-    }

@@ -317,7 +317,7 @@ def find_replaced(folders):  # type: (List[Tuple[str, str]]) -> Dict[str, str]
     """
     found = {}  # type: Dict[str, str]
     for path, line in list_start_code(folders):
-        name = quoted_after(line, "sys.modules[")
+        name = (line.partition("sys.modules[")[2].replace('"', "'").split("'") + [""])[1]
         if name and line.partition(name)[2].lstrip("'\"] ").startswith("="):
             found.setdefault(name, path)
     return found
@@ -332,11 +332,6 @@ def list_start_code(folders):  # type: (List[Tuple[str, str]]) -> List[Tuple[str
                 path = os.path.join(folder, name)
                 found += [(path, line) for line in read_text(path).splitlines()]
     return found
-
-
-def quoted_after(line, mark):  # type: (str, str) -> str
-    """Return the first text in quotes after a mark of a line, "" for none."""
-    return (line.partition(mark)[2].replace('"', "'").split("'") + [""])[1]
 
 
 def list_packages_folders(prefix, library):  # type: (str, str) -> List[str]

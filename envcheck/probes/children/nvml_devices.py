@@ -254,7 +254,7 @@ class Nvml:
             gpu["remap_pending"] = rows if isinstance(rows, dict) else rows[2]
             gpu["remap_failed"] = rows if isinstance(rows, dict) else rows[3]
             gpu["sram_threshold_exceeded"] = self.read_sram(handle)
-            gpu["recovery_action"] = self.read_recovery_action(handle)
+            gpu["recovery_action"] = self.read_fields(handle, {"action": RECOVERY_ACTION})["action"]
             gpu["nvlinks_active"], gpu["nvlinks_down"] = self.count_links(handle)
             gpu["slowdown"] = self.read_slowdown(handle)
             gpu["slowed_for"] = self.read_slowed_for(handle)
@@ -278,10 +278,6 @@ class Nvml:
         if not isinstance(status, dict):
             answer = self.call("nvmlDeviceGetSramEccErrorStatus", handle, ctypes.byref(status))
         return answer if isinstance(answer, dict) else status.bThresholdExceeded
-
-    def read_recovery_action(self, handle: Any) -> Any:
-        """Return the number of what the driver asks for to recover a GPU; 0: nothing."""
-        return self.read_fields(handle, {"action": RECOVERY_ACTION})["action"]
 
     def read_fields(self, handle: Any, fields: Dict[str, int]) -> Dict[str, Any]:
         """Return the number of each field, or its refusal."""
