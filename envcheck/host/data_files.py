@@ -61,8 +61,8 @@ def read_packaged(*parts: str) -> bytes:
     pkgutil and importlib.resources do the same but take as long to import as the interpreter to
     start.
     """
-    path = os.path.normpath(
-        os.path.join(os.path.dirname(os.path.abspath(envcheck.__file__)), *parts)
-    )
+    path = os.path.join(os.path.dirname(envcheck.__file__), *parts)
     loader: Any = envcheck.__loader__  # loaders of files and of archives both have get_data
+    if not hasattr(loader, "archive"):  # it goes by the path that was typed, with its `..`
+        path = os.path.abspath(path)
     return bytes(loader.get_data(path))

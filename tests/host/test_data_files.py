@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,3 +164,27 @@ def test_a_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_does_not_fit_is_refused_with_file_and_row(read: Any, rows: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read({"rows": rows})
+
+
+def test_an_archive_is_read_by_the_path_that_was_typed(tmp_path: Path) -> None:
+    package, code = DATA.parent / "envcheck", "from envcheck.host.data_files import read_data\n"
+    with zipfile.ZipFile(tmp_path / "one.pyz", "w") as archive:
+        for file in (
+            *package.glob("*.py"),
+            *package.glob("host/*.py"),
+            *package.glob("model/*.py"),
+        ):
+            archive.write(file, f"envcheck/{file.relative_to(package).as_posix()}")
+        archive.writestr("envcheck/data/name.json", "{}")
+        archive.writestr("__main__.py", code + "print(read_data('name.json').decode())\n")
+    (tmp_path / "elsewhere").mkdir()
+    for typed in ("../one.pyz", str(tmp_path / "one.pyz")):
+        ended = subprocess.run(
+            [sys.executable, typed],
+            cwd=tmp_path / "elsewhere",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.stdout, ended.stderr) == ("{}\n", "")
