@@ -88,12 +88,16 @@ class Machine:
 
     def type(self, *argv: str, user: str = "root", kill_after: float = 0.0) -> tuple[int, str]:
         """Run a command there; return its exit code, -9 where it was killed, and what it printed."""
-        staged = self.folder / ("loaded" if self.boots > 1 and self.has_driver else "bare")
+        is_loaded = self.boots > 1 and self.has_driver
+        host, staged = (
+            LOADED if is_loaded else BARE,
+            self.folder / ("loaded" if is_loaded else "bare"),
+        )
         folders = (self.lower, self.folder / "upper", self.folder / "work")
         places = (self.folder / "root", staged, self.boot_id, *folders)
         home = "/root" if user == "root" else f"/home/{user}"
         settings = {
-            **LOADED.environment(), "HOME": home, "USER": user, "LANG": "C.UTF-8",
+            **host.environment(), "HOME": home, "USER": user, "LANG": "C.UTF-8",
             "PATH": "/opt/envcheck/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/srv/wheels", "ENVCHECK_VERIFY": "0",
             "DEBIAN_FRONTEND": "noninteractive", "PIP_NO_CACHE_DIR": "1",
@@ -250,8 +254,7 @@ def main() -> int:
         wanted[user], way, took[user] = go_through(asked.root, user, {})
         print(f"{user}, undisturbed: {way} {json.dumps(wanted[user])}", flush=True)
     for number in range(asked.instants):
-        user = ("root", "u")[number % 4 == 3]
-        start = 1 + number // 2 % 2
+        user, start = ("root", "u")[number % 3 == 2], 1 + number % 2
         after = draw.uniform(0.2, took[user][start - 1])
         state, way, _ = go_through(asked.root, user, {start: after})
         same = state == wanted[user]

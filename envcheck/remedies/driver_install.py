@@ -64,8 +64,9 @@ class Offer:
 
     def reaches(self, floor: str, *, exact: bool) -> bool:
         """Return whether its release may be what is needed."""
-        if exact:
-            return self.branch in (floor.partition(".")[0], "*")
+        if exact and floor:  # Ubuntu's tool takes what it recommends, whatever is asked for
+            is_chosen = self.program == "ubuntu-drivers"
+            return self.branch in (floor.partition(".")[0], "*") and not is_chosen
         if self.branch == "*":
             return False
         if self.release:

@@ -140,6 +140,8 @@ MACHINES: tuple[Machine, ...] = (
         "libcuda_version": known("570.172.08"), "libnvidia_ml_version": known("570.172.08"),
         "cuda_init_result": known(803), "nvml_result": known(18)}, ("reboot",)),
     ("u24-4070-secure", UB24, (RTX4090,), "", SECURE, (*UBUNTU, "reboot")),
+    ("u24-k80", UB24, (K80,), "", {},  # written after ubuntu-drivers named no driver for it
+     ("update", "install linux-headers-6.17.0-20-generic", "install nvidia-driver-470", "reboot")),
     ("u24-1080", UB24, (GTX1080,), "", {}, (*UBUNTU, "reboot")),
     ("u26-k80", UB26, (K80,), "", {}, ()),
     ("el8-a100", EL8, (A100,), "", {},
