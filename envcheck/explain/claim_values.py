@@ -236,7 +236,7 @@ class ClaimValues:
     @property
     def needed_known(self) -> str:
         """Return what a sentence says is required where it names a known distribution."""
-        needed = self.find_capture("needed")
+        needed = self.find_capture("needed").lower()
         is_known = is_known_distribution(name_of(needed), self.log.matrix)
         return needed if is_known and is_requirement(needed) else ""
 
@@ -461,6 +461,13 @@ class ClaimValues:
         return ""
 
     @property
+    def build_constraint(self) -> str:
+        """Return the bound on what builds a package by which the build finds what it lacks."""
+        if self.find_own_capture("missing_module").startswith("pkg_resources"):
+            return "setuptools<82"
+        return "cython<3" if "cython_sources" in self.text else ""
+
+    @property
     def isolated_package(self) -> str:
         """Name the package that pip builds in an environment of its own.
 
@@ -478,6 +485,11 @@ class ClaimValues:
         """Name the wheel that holds the missing library, for its CUDA."""
         wheel = load_data("nvidia/cuda_wheels", CudaWheels).wheel_of(self.find_capture("library"))
         return f"{wheel}-cu{self.wanted_major}" if wheel and self.wanted_major else ""
+
+    @property
+    def absent_toolkit(self) -> str:
+        """Return the CUDA line of the folder that should hold nvcc."""
+        return self.log.absent_toolkit
 
     @property
     def cuda_dashed(self) -> str:

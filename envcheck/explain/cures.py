@@ -329,9 +329,11 @@ def _install_toolkit(values: ClaimValues) -> Fix | None:
     stated = values.find_own_capture("cuda_wanted")
     if values.compiles:
         of_log = values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")
-        stated = of_log or stated
+        stated = values.absent_toolkit or of_log or stated
     cuda = match_shape(stated, r"\d{1,2}(?:\.\d)?") or values.cuda_line
     lines = values.matching_toolkits
+    if values.compiles and values.absent_toolkit:  # the folder that is set is not there
+        cuda = next(iter(values.log.cudas), cuda)
     if cuda in values.log.cudas:
         return UseInstalledToolkit(cuda, values.compiles)
     if cuda:

@@ -32,6 +32,7 @@ from envcheck.model import (
     numbers,
     replace,
 )
+from envcheck.model.text import find_group
 from envcheck.rules.catalogue import catalogue
 
 
@@ -345,7 +346,9 @@ class Log:
         )
         if self.values("pod"):
             return "kubernetes"
-        return next(kinds, "docker" if is_container else "")
+        kind = next((name for name in ("apptainer", "enroot") if self.values(name)), "")
+        started = kind or self.first_value("container_tool").replace("nerdctl", "docker")
+        return next(kinds, started or ("docker" if is_container else ""))
 
     @cached_property
     def place(self) -> str:
@@ -447,7 +450,14 @@ class Log:
         installs = self.facts.toolkits.installs.value or ()
         installed = [item.version.value or item.nvcc_release.value or "" for item in installs]
         versions = [*installed, *self.values("nvcc", "cuda_path")]
-        return tuple(dict.fromkeys(major_minor(item) for item in versions if item))
+        lines = dict.fromkeys(major_minor(item) for item in versions if item)
+        return tuple(line for line in lines if line != self.absent_toolkit)
+
+    @cached_property
+    def absent_toolkit(self) -> str:
+        """Return the CUDA line of the folder in which a message finds no nvcc; "" for none."""
+        texts = " ".join(event.text for event in self.select("nvcc-not-found"))
+        return find_group(r"[/\\](?:cuda-|v)(\d{1,2}\.\d)[/\\]+bin[/\\]+nvcc", texts)
 
     @cached_property
     def packages(self) -> dict[str, str]:

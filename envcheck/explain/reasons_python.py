@@ -19,7 +19,7 @@ from envcheck.explain.signatures import Event
 from envcheck.matrix.companions import source_package
 from envcheck.matrix.package_index import cuda_label
 from envcheck.model import FrameworkRelease, major_minor, numbers, replace
-from envcheck.model.text import find_group
+from envcheck.model.text import canonical_name, find_group
 from envcheck.model.versions import find_requirement, name_of, public_version, within
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
@@ -42,6 +42,10 @@ def pip_claims(log: Log) -> Iterator[Claim]:
         offered = _list_offered(events)
         if not offered and log.has(*UNREACHED_INDEX):
             continue  # an index that does not answer lists nothing
+        left_out = [item for item in log.select("pip-left-out") if _is_named(item, requirement)]
+        if left_out:
+            yield conclude("release-left-out", *left_out, *events, requirement=requirement)
+            continue
         name = _read_requirement(log, requirement, events)
         newest = "".join(offered[-1:]) or _find_newest(log, requirement)
         stated = {
@@ -59,6 +63,16 @@ def pip_claims(log: Log) -> Iterator[Claim]:
             yield conclude(name, *events, *options, **stated)
     for event in log.select("wrong-wheel-tag"):
         yield from _judge_wheel(log, event)
+
+
+def _is_named(left_out: Event, requirement: str) -> bool:
+    """Return whether pip leaves out the very release that is required."""
+    asked = find_requirement(requirement)
+    row = left_out.values
+    return asked is not None and (asked.name, asked.specifier) == (
+        canonical_name(row["package"]),
+        f"=={row['left_out']}",
+    )
 
 
 def _read_requirement(log: Log, text: str, events: list[Event]) -> str:
@@ -357,6 +371,22 @@ def _judge_builds(log: Log) -> Iterator[Claim]:
         if last and not (release and release <= parse_number(last)[:2]):
             last = major_minor(last)
             yield conclude("no-cuda-on-windows", event, framework=framework.title, last=last)
-    for event in log.select("module-missing-other"):
-        if not is_framework_module(event.values["missing_module"].split(".")[0]):
-            yield conclude("other-module-missing", event)
+    for event in log.select("module-missing-other", "build-helpers"):
+        built = _find_isolated_build(log, event)
+        if event.signature == "build-helpers":
+            if built and "cython" in event.text:
+                yield conclude("cython-of-isolated-build", event, built=built)
+        elif not is_framework_module(event.values["missing_module"].split(".")[0]):
+            name = "module-missing-in-build" if built else "other-module-missing"
+            yield conclude(name, event, built=built)
+
+
+def _find_isolated_build(log: Log, event: Event) -> str:
+    """Name what is built, in an environment of its own, where a message stands; "" for none."""
+    begun = [item for item in log.select("build-environment") if item.line < event.line]
+    if not (begun and log.has("ninja-failed")):
+        return ""
+    failed = [item.values.get("package", "") for item in log.select("ninja-failed")]
+    taken = [item for item in log.select("pip-collecting") if item.line < event.line]
+    collected = [item.values["collected"] for item in taken[-1:]]
+    return next(filter(None, (*failed, *collected)), "The package")

@@ -98,6 +98,8 @@ def find_refutation(log: Log, actions: Sequence[Action]) -> str:
         if isinstance(action, UninstallPackages):
             removed |= set(action.names)
         if isinstance(action, InstallPackages):
+            if "pip" in map(name_of, action.requirements):
+                return ""  # as above
             lacking = _find_lacking(log, action)
             if lacking:
                 return lacking

@@ -361,6 +361,14 @@ _START = (
     "Start the container with the GPUs;"
     " the host needs NVIDIA's driver and the NVIDIA Container Toolkit."
 )
+_START_APPTAINER = (
+    "Start the container with --nv: Apptainer passes the host's driver to no container without it."
+)
+# https://github.com/NVIDIA/enroot: its hook 98-nvidia.sh does nothing where the variable is empty
+_START_ENROOT = (
+    "Ask for a GPU (Slurm: --gres=gpu:1) and set NVIDIA_VISIBLE_DEVICES=all, without which enroot"
+    " passes none. The node needs NVIDIA's driver and libnvidia-container-tools."
+)
 _COMPUTE = (
     "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
     " through NVIDIA's container runtime."
@@ -385,7 +393,11 @@ def start_container_with_gpus(situation: Situation, summary: str = "") -> Remedy
         variables = dict(situation.facts.host.environment.value or {})
         assigned = variables.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _UNASSIGNED
         return Remedy(_POD_WITHOUT_RUNTIME if assigned else _POD)
+    if kind == "enroot":
+        return Remedy(_START_ENROOT)
     start = _START if kind else _START_ANY
+    if kind == "apptainer":
+        start = _START_APPTAINER
     docker = machine_steps("start-docker", sudo=True)
     steps = machine_steps(f"start-{kind}", sudo=True) or docker
     return Remedy(summary or start, steps)
