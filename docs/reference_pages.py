@@ -406,7 +406,6 @@ def finding(entry: Entry) -> str:
     related = (
         ("It may follow from", page.follows_from),
         ("It may cause", entry.explains),
-        ("If it is an error, these are reported only with another reason:", entry.silences),
     )
     for words, names in related:
         linked = ", ".join(f"[`{name}`]({name}.md)" for name in names if name != entry.id)

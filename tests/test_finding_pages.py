@@ -20,7 +20,7 @@ def test_a_page_says_what_the_command_says(name: str) -> None:
     assert text.startswith(f"# {entry.headline.rstrip('.')}\n")
     for said in (*page.messages, entry.means[1:], f'ignore = ["{name}: why"]'):
         assert said in text
-    linked = {*page.follows_from, *entry.explains, *entry.silences} - {name}
+    linked = {*page.follows_from, *entry.explains} - {name}
     assert set(re.findall(r"\]\(([\w-]+)\.md\)", text)) == linked <= set(catalogue())
     written = re.sub(r"```text\n.*?```", "", text, flags=re.DOTALL)  # a log may hold anything
     assert not re.search(r"\{\w+\}", written)  # no raw field of a template

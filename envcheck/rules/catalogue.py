@@ -37,8 +37,6 @@ class Entry:
     means: str  # what belongs to it
     stops: str = ""  # import, gpu (seeing it), compute, build; "" none of these
     explains: tuple[str, ...] = ()  # what follows from it
-    # what its error leaves no reason to say: findings of a rule that is `last`
-    silences: tuple[str, ...] = ()
     rank: int = 0
     plugin: str = ""  # the module of the plugin that decides it; "" for a rule of envcheck
     # of the machine that it is about, where not its layer: cuDNN, Machine, or UNREAD_FACTS
@@ -94,10 +92,8 @@ def _list_plugin_entries(taken: set[str], layers: list[str]) -> tuple[Entry, ...
                 raise plugins.PluginError(
                     f"{entry.id}: no layer {entry.layer!r:.40}, but {', '.join(layers)}"
                 )
-            if not all(
-                isinstance(text, str)
-                for text in (entry.headline, entry.means, *entry.explains, *entry.silences)
-            ):
+            texts = (entry.headline, entry.means, *entry.explains)
+            if not all(isinstance(text, str) for text in texts):
                 raise plugins.PluginError(f"the entry of {entry.id} holds something else than text")
         taken.update(entry.id for entry in entries)
         return tuple(replace(entry, plugin=module.__name__) for entry in entries)

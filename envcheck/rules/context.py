@@ -520,7 +520,7 @@ def rule(
     before its body runs, and leaves out a rule whose severity is NOTE. A rule that `installs`
     decides whether what is asked for can be installed or compiled: of each command of a file, and
     of a stage that is only built, only such rules are asked. A `last` rule is silent beside an
-    error whose catalogue entry `silences` its id.
+    error that explains it, or keeps CUDA from starting for a reason.
 
         @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
         def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:

@@ -44,7 +44,13 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     variables,
 )
 from envcheck.rules.builds import Build
-from envcheck.rules.catalogue import BUILD, catalogue, rank_findings, shorten_message, what_stops
+from envcheck.rules.catalogue import (
+    BUILD,
+    catalogue,
+    rank_findings,
+    shorten_message,
+    what_stops,
+)
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpu_releases import cuda_starts
 from envcheck.rules.python import DEATH
@@ -129,13 +135,16 @@ def _list_usable_rules() -> list[Rule]:
     return usable
 
 
+_BELOW_FRAMEWORKS = ("hardware", "driver", "runtime")  # layers
+
+
 @once
 def _ask(
     context: Context, check: Check, silenced: tuple[str, ...]
 ) -> tuple[list[Finding], Exception | None]:
     """Return what a rule of envcheck finds, and what stopped it.
 
-    The ids of a `last` rule are `silenced` by the errors that the catalogue names.
+    The ids of a `last` rule are `silenced` by an error that says why.
     """
     findings: list[Finding] = []
     try:
@@ -153,9 +162,11 @@ def is_explained(context: Context, ids: tuple[str, ...]) -> bool:
 
     Raises what keeps such a rule from deciding.
     """
-    silencing = {
-        entry.id for entry in catalogue().values() if not set(ids).isdisjoint(entry.silences)
-    }
+    silencing = {*ids}
+    for entry in catalogue().values():
+        keeps_from_starting = entry.stops == "gpu" and entry.layer in _BELOW_FRAMEWORKS
+        if keeps_from_starting or not set(ids).isdisjoint(entry.explains):
+            silencing.add(entry.id)
     answers = [
         _ask(context, other.check, ())
         for other in _list_asked_rules(context)

@@ -315,6 +315,12 @@ def test_a_gpu_on_the_bus_that_the_driver_does_not_list() -> None:
     assert "nothing else" in only("driver-missing", context(gpu(), driver=stuck(100))).message
 
 
+def test_a_build_without_cuda_is_no_reason_why_cuda_does_not_start() -> None:
+    judged = context(gpu(), driver=stuck(100), builds=(build(cuda_build=known(False)),))
+    assert run("framework-cpu-build", judged)
+    assert "nothing else" in only("driver-missing", judged).message
+
+
 def test_what_only_a_driver_says_proves_that_the_gpu_was_handed_in() -> None:
     unlisted = gpu(nvml_index=NONE)
     for result in (802, 803, 804):
