@@ -280,28 +280,12 @@ class Environment:
         sources = tuple(
             self._list_sources(line) for line in named if is_source(line) and self.goal == "gpu"
         )
-        builds, installed = dict(self._builds), dict(self._installed)
-        upgraded = {line.name for line in named if line.is_upgrade}
-        for name in upgraded:  # pip chooses its release as if none were there
-            self._builds.pop(name, None)
-            self._installed.pop(name, None)
         brings = all(line.is_resolved for line in asked)
-        wanted = wanted_releases(
-            self._context(Target(self.goal, tuple(map(self._state, asked)), brings=brings))
-        )
         places = {line.name: line for line in asked}
-        chosen = [
-            (item, self._choose(item, line)) for item in wanted if (line := _line_of(item, places))
-        ]
-        texts = {line.name: self._state(line) for line in asked}
-        for item, row in chosen:
-            if row is None or not (row.local or item.framework in texts):
-                continue
-            build = item.build
-            is_other = build and (row.version, row.local) != (build.version, build.local)
-            if is_other or item.distribution in upgraded:
-                texts[item.distribution] = _pin(item, row)
-        self._builds, self._installed = builds, installed
+        upgraded = {line.name for line in named if line.is_upgrade}
+        target = Target(self.goal, tuple(map(self._state, asked)), brings=brings)
+        chosen = self._choose_releases(target, places, upgraded)
+        texts = _with_pins({line.name: self._state(line) for line in asked}, chosen, upgraded)
         ranges = [(item, line) for item, line in stated.values() if line.is_resolved]
         ranges += self._list_bounds(named, [row for _, row in chosen if row is not None])
         beside = tuple(item.name + item.specifier for item, _ in ranges)
@@ -327,6 +311,22 @@ class Environment:
         for item, row in chosen:
             self._add(item, row, places)
         self._add_pins(stated, [row for _, row in chosen if row is not None])
+
+    def _choose_releases(
+        self, target: Target, places: dict[str, Line], upgraded: set[str]
+    ) -> list[tuple[WantedRelease, FrameworkRelease | None]]:
+        """List the releases that a command wants, each with the row of what is installed."""
+        builds, installed = dict(self._builds), dict(self._installed)
+        for name in upgraded:  # pip chooses its release as if none were there
+            self._builds.pop(name, None)
+            self._installed.pop(name, None)
+        chosen = []
+        for item in wanted_releases(self._context(target)):
+            line = _line_of(item, places)
+            if line is not None:
+                chosen.append((item, self._choose(item, line)))
+        self._builds, self._installed = builds, installed
+        return chosen
 
     def _list_brought(self, named: list[Line]) -> list[Line]:
         """List the frameworks that packages of unknown releases bring where none is there."""
@@ -852,6 +852,23 @@ def _line_of(item: WantedRelease, places: dict[str, Line]) -> Line | None:
 def _pin(item: WantedRelease, row: FrameworkRelease) -> str:
     extras = f"[{','.join(item.extras)}]" if item.extras else ""
     return f"{item.distribution}{extras}=={row.build_version}"
+
+
+def _with_pins(
+    asked: dict[str, str],
+    chosen: Iterable[tuple[WantedRelease, FrameworkRelease | None]],
+    upgraded: set[str],
+) -> dict[str, str]:
+    """Pin what is chosen in another build than is there, or anew."""
+    texts = dict(asked)
+    for item, row in chosen:
+        if row is None or not (row.local or item.framework in texts):
+            continue
+        build = item.build
+        is_other = build and (row.version, row.local) != (build.version, build.local)
+        if is_other or item.distribution in upgraded:
+            texts[item.distribution] = _pin(item, row)
+    return texts
 
 
 def _list_stated(lines: Iterable[Line]) -> dict[str, tuple[Requirement, Line]]:

@@ -33,14 +33,15 @@ def _add_options(
     quiet: str,
     verbose: str,
     which: str,
-    forms: tuple[str, ...] = ("text", "json"),
     *,
     to_file: bool = True,
 ) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
-        add_printing = common.printing(*forms, quiet=quiet, verbose=verbose, to_file=to_file)
+        add_printing = common.printing(
+            *FORMATS_WITHOUT_FINDINGS, quiet=quiet, verbose=verbose, to_file=to_file
+        )
         return add_printing(common.matrix(which)(command))
 
     return add
@@ -51,7 +52,6 @@ def _add_row_options(command: F) -> F:
         "Print rows only.",
         "Show requirements, notes, sources and how each cell is known.",
         "Query this matrix instead of the built-in one.",
-        FORMATS_WITHOUT_FINDINGS,
     )
     sources = option("--sources", "Name the artifact or document that each row rests on.")
     return sources(add(command))
@@ -167,8 +167,7 @@ def verify(
 @option("--bundle FILE", "The attestation of the file, which gh then does not fetch.")
 @option("--undo", "Go back to the data before the last update.")
 @common.printing(
-    "text",
-    "json",
+    *FORMATS_WITHOUT_FINDINGS,
     quiet="Print only which data is in use.",
     verbose="Print each row that changed, too.",
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,6 +16,7 @@ from envcheck.actions import type_here
 from envcheck.actions.extras import require_extra
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.cli.report import print_answer
 from envcheck.host.pip_settings import read_pip_settings
 from envcheck.matrix import MatrixError
 from envcheck.matrix.companions import matrix_sections, section_of
@@ -25,14 +26,14 @@ from envcheck.matrix.refresh import verify as verifying
 from envcheck.matrix.refresh.files import find_user_matrix, save_document
 from envcheck.matrix.refresh.index import ArtifactError, is_version
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
-from envcheck.matrix.refresh.refresh import Change, Document, format_change, list_changes
+from envcheck.matrix.refresh.refresh import Change, format_change, list_changes
+from envcheck.matrix.refresh.refresh import Document as MatrixDocument
 from envcheck.matrix.stored import DataFile
 from envcheck.matrix.update import Update, read_request, undo, update
 from envcheck.model import COMPATIBLE, UNDETERMINED, inert, replace
 from envcheck.model.text import counted
-from envcheck.render.document import Line
+from envcheck.render.document import Document, Line, Section
 from envcheck.render.json_contracts import document_text, schema_keys
-from envcheck.render.text import print_lines
 from envcheck.rules.matrix_question import check_framework
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -61,27 +62,26 @@ def refresh(
         save_document(result.document, target)
     except ArtifactError as error:
         message = f"{error} Nothing was written."
-        if printing.form == "json":
-            click.echo(_render_json(UNDETERMINED, message, names, None, None, []))
-        else:
+        if printing.form == "text":
             click.echo(f"envcheck: {inert(message)}", err=True)
+        else:
+            failed = Document("envcheck matrix refresh", UNDETERMINED, message)
+            encoded = partial(_render_json, failed, names)
+            print_answer(printing, lambda **_: failed, encoded)
         return OF_VERDICT[UNDETERMINED]
     changes = list_changes(document, result.document)
-    if printing.form == "json":
-        click.echo(
-            _render_json(COMPATIBLE, count_changes(changes), names, str(target), result, changes)
-        )
-        return OF_VERDICT[COMPATIBLE]
-    _print_result(changes, result, printing)
-    if target.is_dir():
+    describe = partial(_describe_result, changes, result)
+    encode = partial(_render_json, describe(), names, str(target), result, changes)
+    print_answer(printing, describe, encode)
+    if printing.form == "text":
         use = ""
-    else:
-        use = f" Use it: {type_here('envcheck', 'doctor', '--matrix', str(target))}"
-    click.echo(f"Saved to {inert(str(target))}.{use}", err=True)
+        if not target.is_dir():
+            use = f" Use it: {type_here('envcheck', 'doctor', '--matrix', str(target))}"
+        click.echo(f"Saved to {inert(str(target))}.{use}", err=True)
     return OF_VERDICT[COMPATIBLE]
 
 
-def _load(matrix: str | None, frameworks: Sequence[str]) -> tuple[Document, list[str]]:
+def _load(matrix: str | None, frameworks: Sequence[str]) -> tuple[MatrixDocument, list[str]]:
     """Load the whole matrix, and choose the sections that the user names, or all."""
     try:
         document = load_document(matrix)
@@ -95,7 +95,7 @@ def _load(matrix: str | None, frameworks: Sequence[str]) -> tuple[Document, list
 
 
 def _refresh(
-    document: Document, names: list[str], since: str, printing: common.Printing, *, deep: bool
+    document: MatrixDocument, names: list[str], since: str, printing: common.Printing, *, deep: bool
 ) -> refreshing.RefreshResult:
     today = datetime.now(timezone.utc).date().isoformat()
     with _open_index() as reader, closing(Progress(quiet=printing.quiet)) as progress:
@@ -147,44 +147,54 @@ class Progress(common.ProgressLine):
 
 
 def _render_json(
-    verdict: str,
-    message: str,
+    document: Document,
     names: list[str],
-    target: str | None,
-    result: refreshing.RefreshResult | None,
-    changes: list[Change],
+    target: str | None = None,
+    result: refreshing.RefreshResult | None = None,
+    changes: Sequence[Change] = (),
 ) -> str:
     """Render the document of schema envcheck/matrix-refresh/1."""
-    document = {
+    encoded = {
         **schema_keys("envcheck/matrix-refresh/1"),
-        "verdict": verdict,
-        "message": message,
+        "verdict": document.verdict,
+        "message": document.headline,
         "frameworks": names,
         "saved_to": target,
         "changes": [vars(change) for change in changes],
         "left_out": list(result.left_out) if result else [],
         "vanished": list(result.vanished) if result else [],
     }
-    return document_text(document)
+    return document_text(encoded)
 
 
-def print_changes(changes: list[Change], printing: common.Printing) -> None:
-    """Print each change in words."""
-    lines = []
-    for change in () if printing.quiet else changes:
-        lines += [Line(text, kind=_COLORS[change.kind]) for text in format_change(change)]
-        if printing.verbose:
-            lines.append(Line(change.artifact, "    read from "))
-    print_lines(lines, color=printing.color)
+def _describe_changes(changes: list[Change], *, verbose: bool) -> Iterator[Line]:
+    """Say each change in words, and with `verbose` which wheel it was read from."""
+    for change in changes:
+        for text in format_change(change):
+            yield Line(text, kind=_COLORS[change.kind])
+        if verbose:
+            yield Line(change.artifact, "    read from ")
 
 
-def _print_result(
-    changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing
-) -> None:
-    print_changes(changes, printing)
-    lines = [Line(text, "left out: ") for text in result.left_out]
+def _describe_result(
+    changes: list[Change],
+    result: refreshing.RefreshResult,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> Document:
+    lines = [] if quiet else [*_describe_changes(changes, verbose=verbose)]
+    lines += [Line(text, "left out: ") for text in result.left_out]
     lines += [Line(text, "no longer on the index, kept: ") for text in result.vanished]
-    print_lines([*lines, Line(count_changes(changes))], color=printing.color)
+    return _make_listing("envcheck matrix refresh", lines, count_changes(changes))
+
+
+def _make_listing(
+    title: str, lines: Iterable[Line], headline: str, verdict: str = COMPATIBLE
+) -> Document:
+    """Describe an answer whose headline says what the lines above it come to."""
+    listed = (Section(tuple(lines)),)
+    return Document(title, verdict, headline, about=listed, is_listing=True)
 
 
 def count_changes(changes: list[Change]) -> str:
@@ -214,15 +224,17 @@ def verify(
         found = _verify(document, names, sample, deep, printing)
     except ArtifactError as error:
         found = verifying.Verification(unread=[str(error)])
-    if printing.form == "json":
-        click.echo(document_text(found.to_json()))
-    else:
-        _print_verification(found, printing)
+    encode = partial(document_text, found.to_json())
+    print_answer(printing, partial(_describe_verification, found), encode)
     return OF_VERDICT[found.verdict]
 
 
 def _verify(
-    document: Document, names: list[str], sample: int, deep: int | None, printing: common.Printing
+    document: MatrixDocument,
+    names: list[str],
+    sample: int,
+    deep: int | None,
+    printing: common.Printing,
 ) -> verifying.Verification:
     with _open_index(cached=False) as reader, closing(Progress(quiet=printing.quiet)) as progress:
         listings = [refreshing.list_framework(reader, name) for name in names]
@@ -236,8 +248,9 @@ def _verify(
     return found
 
 
-def _print_verification(found: verifying.Verification, printing: common.Printing) -> None:
-    lines = [] if printing.quiet else list(_describe_verification(found, printing))
+def _describe_verification(
+    found: verifying.Verification, *, verbose: bool = False, quiet: bool = False
+) -> Document:
     binaries = ""
     if found.binaries:
         binaries = f", and {found.binaries} with the binaries of their wheels"
@@ -246,33 +259,31 @@ def _print_verification(found: verifying.Verification, printing: common.Printing
         f" artifacts{binaries}: {len(found.disagreements)} differences, {len(found.vanished)} no"
         f" longer on the index, {len(found.unread)} artifacts not read."
     )
-    lines.append(Line(text))
-    if found.documented and not printing.quiet:
-        counts = ", ".join(
-            f"{count} of {name.replace('_', ' ')}"
-            for name, count in sorted(found.documented.items())
-        )
-        text = (
-            f"Not verified here: {sum(found.documented.values())}"
-            f" cells that rest on documents: {counts}."
-        )
-        lines.append(Line(text))
-    print_lines(lines, color=printing.color)
+    lines = [] if quiet else [*_list_verified(found, verbose=verbose)]
+    document = _make_listing("envcheck matrix verify", lines, text, found.verdict)
+    if quiet or not found.documented:
+        return document
+    counts = ", ".join(
+        f"{count} of {name.replace('_', ' ')}" for name, count in sorted(found.documented.items())
+    )
+    unverified = sum(found.documented.values())
+    rest = Line(f"Not verified here: {unverified} cells that rest on documents: {counts}.")
+    return replace(document, sections=(Section((rest,), is_apart=False),))
 
 
-def _describe_verification(
-    found: verifying.Verification, printing: common.Printing
-) -> Iterator[Line]:
-    for label in found.held if printing.verbose else ():
+def _list_verified(found: verifying.Verification, *, verbose: bool) -> Iterator[Line]:
+    for label in found.held if verbose else ():
         yield Line(label, "compared: ")
     for item in found.disagreements:
         label = f"{item.distribution} {item.version} on {item.platform}"
-        differs = (
-            f"{label}: {item.cell} is {item.matrix!r} in the"
-            f" matrix and {item.artifact!r} in the artifact"
-        )
-        missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
-        yield Line(missing if item.cell == "row" else differs, kind="red")
+        if item.cell == "row":
+            text = f"{label} is on the index ({item.artifact}) and not in the matrix"
+        else:
+            text = (
+                f"{label}: {item.cell} is {item.matrix!r} in the matrix"
+                f" and {item.artifact!r} in the artifact"
+            )
+        yield Line(text, kind="red")
     for label in found.vanished:
         yield Line(label, "no longer on the index: ", "yellow")
     for text in found.unread:
@@ -292,22 +303,24 @@ def run_undo(printing: common.Printing) -> int:
 
 
 def _print_update(done: Update, printing: common.Printing) -> int:
+    changes: list[Change] = []
     if done.before is not done.after:
         changes = list_changes(done.before, done.after)
-    else:
-        changes = []
-    if printing.form == "json":
-        click.echo(document_text(_make_document(done, changes)))
-        return OF_VERDICT[COMPATIBLE]
-    if printing.verbose:
-        print_changes(changes, printing)
-    if not printing.quiet:
-        click.echo(count_changes(changes))
-    click.echo(inert(_describe_update(done)))
+    encode = partial(_render_update, done, changes)
+    print_answer(printing, partial(_describe_update, done, changes), encode)
     return OF_VERDICT[COMPATIBLE]
 
 
-def _describe_update(done: Update) -> str:
+def _describe_update(
+    done: Update, changes: list[Change], *, verbose: bool = False, quiet: bool = False
+) -> Document:
+    lines = [*_describe_changes(changes, verbose=True)] if verbose else []
+    if not quiet:
+        lines.append(Line(count_changes(changes)))
+    return _make_listing("envcheck matrix update", lines, _say_what_is_used(done))
+
+
+def _say_what_is_used(done: Update) -> str:
     """Say which data is in use, how old it is, and how it was proven."""
     used, day = done.in_use, done.after["checked"]
     origin = "built in"
@@ -323,18 +336,19 @@ def _count_days(day: str) -> str:
     return f"{counted(days, 'day')} old"
 
 
-def _make_document(done: Update, changes: list[Change]) -> dict[str, Any]:
+def _render_update(done: Update, changes: list[Change]) -> str:
     """Build the document of schema envcheck/matrix-update/1."""
     used, previous = done.in_use, done.stored.previous
-    return {
+    encoded = {
         **schema_keys("envcheck/matrix-update/1"),
         "verdict": COMPATIBLE,
-        "message": _describe_update(done),
+        "message": _say_what_is_used(done),
         "checked": done.after["checked"],
         "used": _encode(used),
         "previous": _encode(previous),
         "changes": [vars(change) for change in changes],
     }
+    return document_text(encoded)
 
 
 def _encode(file: DataFile | None) -> dict[str, str] | None:

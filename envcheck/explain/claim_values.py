@@ -8,6 +8,12 @@ from functools import cache, cached_property
 
 from envcheck.actions import is_requirement
 from envcheck.explain.facts import build_context
+from envcheck.explain.libraries import (
+    PROFILER,
+    TOOLKIT,
+    list_common_toolkits,
+    parse_library,
+)
 from envcheck.explain.log import (
     COMPILING,
     FRAMEWORKS,
@@ -18,12 +24,8 @@ from envcheck.explain.log import (
 )
 from envcheck.explain.reasons_cuda import (
     EXTENSIONS,
-    PROFILER,
-    TOOLKIT,
     find_build_cuda,
-    list_common_toolkits,
     parse_cudnn_version,
-    parse_library,
 )
 from envcheck.explain.reasons_python import is_users_file
 from envcheck.frameworks import identities, identity

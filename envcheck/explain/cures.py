@@ -17,8 +17,9 @@ from envcheck.explain.claim_values import (
     ClaimValues,
     match_shape,
 )
+from envcheck.explain.libraries import parse_library
 from envcheck.explain.log import Log, find_framework_of_message
-from envcheck.explain.reasons_cuda import find_build_cuda, parse_library
+from envcheck.explain.reasons_cuda import find_build_cuda
 from envcheck.explain.reasons_python import (
     find_label_not_offered,
     find_nearest_index,

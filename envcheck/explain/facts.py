@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from envcheck.explain.libraries import parse_library, providers
 from envcheck.explain.log import (
     COMPILING,
     FRAMEWORKS,
@@ -15,7 +16,7 @@ from envcheck.explain.log import (
     find_framework_of_package,
     normalize_capability,
 )
-from envcheck.explain.signatures import Event
+from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.host.data_files import load_data
 from envcheck.model import (
     CudaWheels,
@@ -55,6 +56,7 @@ _DISTRIBUTIONS = (
     "linuxmint",
 )
 _HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)  # say what they hold
+_OPENER = "tensorflow"  # says which CUDA libraries it opened
 _CONDA_BUILD = r"py\d|cuda|cpu|gpu|mkl|\bh[0-9a-f]{6}"
 _LISTS = (
     *(f"pip-list-{item.name}" for item in FRAMEWORKS),
@@ -72,12 +74,11 @@ def state_facts(log: Log) -> Facts:
     """Return the given facts with all that the log states of the machine beside them."""
     stated, facts = _LogFacts(log), log.facts
     python = _fill(
-        facts.python,
+        replace(facts.python, frameworks=stated.fill_builds(facts.python.frameworks)),
         version=stated.find_python(),
         kind=_known("conda" if log.values("conda") else ""),
         pip_version=stated.find("pip"),
         bits=_known(32 if log.has("python-32bit", "pip-debug-win32") else None),
-        frameworks=_known(stated.builds),
         distributions=_known(stated.list_distributions()),
         link_faults=_known(stated.list_link_faults()),
     )
@@ -118,6 +119,18 @@ class _LogFacts:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.builds = tuple({item.distribution: item for item in self._list_builds()}.values())
+
+    def fill_builds(self, fact: Fact[tuple[FrameworkBuild, ...]]) -> Fact[Any]:
+        """Add to the builds that are known what the log states of them."""
+        if fact.value is None:
+            return _known(self.builds)
+        stated = {item.distribution: item for item in self.builds}
+        names = ("cuda_build", "cuda_version", "compute_capabilities")
+        builds = []
+        for build in fact.value:
+            same = stated.get(build.distribution, build)
+            builds.append(_fill(build, **{name: getattr(same, name) for name in names}))
+        return replace(fact, value=tuple(builds))
 
     def find(self, capture: str) -> Fact[Any]:
         match = next(self._log.find_captures(capture), None)
@@ -205,12 +218,24 @@ class _LogFacts:
             else:
                 found.append(self._build_from_words(framework, distribution, version))
         named = {item.framework for item in found}
-        unnamed = [item for item in _HOSTS if item.name not in named]
-        return found + [
-            self._build_from_words(item.name, item.main, "")
-            for item in unnamed
-            if self._log.values("targets", f"{item.name}_cuda")
-        ]
+        shown = {item.name: (item.main, "targets", f"{item.name}_cuda") for item in _HOSTS}
+        shown[_OPENER] = (_OPENER, "opened", "opened")
+        for name, (distribution, *captures) in shown.items():
+            if name not in named and self._log.values(*captures):
+                found.append(self._build_from_words(name, distribution, ""))
+        return found
+
+    def _find_loaded_cuda(self) -> Fact[str]:
+        """Return the CUDA of the first library that the program opened.
+
+        Else the only one that is installed, where the program reached the GPU.
+        """
+        for event, name in self._log.find_captures("opened"):
+            lines = providers(self._log.matrix, parse_library(name))
+            if lines:
+                return Known(lines[0], _source_of(event))
+        cudas = self._log.cudas if self._log.computes_on_gpu else ()
+        return _known(cudas[0] if len(cudas) == 1 else "")
 
     def _build_from_words(self, framework: str, name: str, version: str) -> FrameworkBuild:
         """Make the build that messages describe: the CUDA of it, and the GPUs it has code for."""
@@ -219,6 +244,8 @@ class _LogFacts:
         if code.value is not None:
             code = replace(code, value=tuple(re.findall(r"sm_\w+", code.value)))
         cuda = self.find(f"{framework}_cuda")
+        if cuda.value is None and framework == _OPENER:
+            cuda = self._find_loaded_cuda()
         return FrameworkBuild(
             framework,
             name,
@@ -290,6 +317,10 @@ class _LogFacts:
                 found.append(
                     Gpu(name=Known(name, source), compute_capability=Known(capability, source))
                 )
+        for event, capability in self._log.find_captures("cc") if not found else ():
+            if "cc" in signatures_by_name()[event.signature].proves:
+                known = Known(normalize_capability(capability), _source_of(event))
+                found.append(Gpu(compute_capability=known))
         return tuple(found[:16])
 
 

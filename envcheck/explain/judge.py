@@ -401,17 +401,25 @@ def judge_log(
         harmless = _UNUSED_HEADLINE
     elif noise or log.is_healthy:
         harmless = _HARMLESS
-        unmet = [item for item in noise if item.signature == _UNMET and "package" in item.values]
-        if unmet:  # pip installed it all the same
-            unmet_text = textwrap.shorten(quote(unmet[-1].text), _LONGEST, placeholder=" ...")
+        unmet = _build_unmet(log, machine, noise)
+        if unmet is not None:
+            notes.insert(0, unmet)
             harmless = (
-                f"Nothing in this log fails, but what is installed does not fit: {unmet_text}"
+                f"Nothing in this log fails, but what is installed does not fit: {unmet.message}"
             )
-            claim = Claim("dependency-conflict", Strength.USUAL, unmet_text, (unmet[-1],))
-            found = _build_joined_finding(log, machine, claim, claim)
-            notes.insert(0, replace(found, severity=WARNING, verdict=COMPATIBLE))
     symptoms = _select_symptoms(log, expects_gpu=expects_gpu)
     return _report_without_cause(log, ordered, notes, symptoms, harmless)
+
+
+def _build_unmet(log: Log, machine: Machine, noise: Sequence[Event]) -> Finding | None:
+    """Warn of the last requirement that pip found unmet, and installed all the same."""
+    events = [item for item in noise if item.signature == _UNMET and "package" in item.values]
+    if not events:
+        return None
+    text = textwrap.shorten(quote(events[-1].text), _LONGEST, placeholder=" ...")
+    claim = Claim("dependency-conflict", Strength.USUAL, text, (events[-1],))
+    found = _build_joined_finding(log, machine, claim, claim)
+    return replace(found, severity=WARNING, verdict=COMPATIBLE)
 
 
 def _report_cause(

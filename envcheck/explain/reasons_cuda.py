@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from envcheck.explain.facts import build_context
+from envcheck.explain.libraries import (
+    CUDNN,
+    DRIVER,
+    FFMPEG,
+    FRAMEWORK,
+    OTHER,
+    PROFILER,
+    TENSORRT,
+    TOOLKIT,
+    Library,
+    list_common_toolkits,
+    parse_library,
+    providers,
+)  # fmt: skip
 from envcheck.explain.log import (
     FRAMEWORKS,
     Claim,
@@ -20,68 +34,10 @@ from envcheck.explain.log import (
 from envcheck.explain.signatures import Event
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.companions import date_symbol
-from envcheck.matrix.query import Matrix
-from envcheck.model import dataclass, major, replace
-from envcheck.model.versions import cuda_of_digits, matches, public_version
+from envcheck.model import major, replace
+from envcheck.model.versions import matches, public_version
 from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import installed_builds
-
-DRIVER, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, FFMPEG, OTHER = (
-    "driver", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "ffmpeg", "other",
-)  # fmt: skip
-
-# Of the others, what it means that one is missing is the conclusion missing-FAMILY.
-_FAMILIES = (
-    (r"(?:lib)?cuda(?:\.so.*|\.dylib)|nvcuda\.dll", DRIVER),
-    (r"libnvidia-|nvml\.dll", "nvml"),
-    (r"(?:lib)?cudnn", CUDNN),
-    (r"lib(?:nvinfer|nvonnx|nvparsers)|nvinfer", TENSORRT),
-    (r"(?:lib)?cupti", PROFILER),
-    (r"(?:lib)?(?:cu|nv(?:rtc|JitLink|jitlink|ToolsExt|blas|perf|tx)|npp|nccl)", TOOLKIT),
-    (r"lib(?:torch|c10|caffe2|tensorflow|jax|shm)", FRAMEWORK),
-    (r"libstdc\+\+", "stdcxx"),
-    (r"(?:lib)?zlib", "zlib"),
-    (r"(?:lib)?python", "python"),
-    (r"lib(?:av|sw)(?:util|codec|device|filter|format|resample|scale)\.", FFMPEG),
-)
-
-
-@dataclass
-class Library:
-    """A shared library by its file name."""
-
-    name: str  # libcublas.so.10.0, cudnn64_7.dll
-    stem: str  # cublas
-    version: str  # "10.0"; "" for none
-    family: str
-
-
-_FILE_NAMES = (
-    r"lib(?P<stem>[\w.+-]+?)\.so(?:\.(?P<version>[\d.]+\d|\d+))?",
-    r"(?P<stem>[a-zA-Z_]+?)(?:64)?_?(?P<version>\d+)?(?:_\d+)?\.dll",
-    r"lib(?P<stem>[a-zA-Z_]+)\.(?P<version>[\d.]+)\.dylib",
-)
-
-
-def parse_library(name: str) -> Library:
-    """Read a library's name, such as libcusolver.so.10, cudart64_110.dll or libcuda.so."""
-    base = re.split(r"[/\\]", name)[-1]
-    family = next((kind for pattern, kind in _FAMILIES if re.match(pattern, base)), OTHER)
-    for pattern in _FILE_NAMES:
-        match = re.match(pattern, base)
-        if match:
-            stem, version = match["stem"], match["version"] or ""
-            if ".dll" in match[0] and not stem.startswith("cudnn"):
-                # cudart64_110 is 11.0, cublas64_11 is 11, cudnn64_7 is 7
-                version = cuda_of_digits(version)
-            return Library(base, stem, version, family)
-    return Library(base, base, "", family)
-
-
-def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
-    """List the toolkit lines that hold a library of this name, newest first."""
-    return matrix.toolkits_with(library.stem, f"lib{library.stem}.so.{library.version}")
-
 
 _LOADS = (
     "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
@@ -235,13 +191,6 @@ def _judge_toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Claim:
     if name == "other-toolkit":  # ONNX Runtime loads the CUDA of torch's wheels, too
         events += log.select("onnxruntime-cuda")[:1]
     return conclude(name, *events, asks=asks, built=built, found=", ".join(log.cudas) or built)
-
-
-def list_common_toolkits(matrix: Matrix, libraries: Iterable[Library]) -> tuple[str, ...]:
-    """List the toolkit lines that hold all of the libraries that any line holds, newest first."""
-    lines = [line for line in (providers(matrix, library) for library in libraries) if line]
-    common = next(iter(lines), ())
-    return tuple(line for line in common if all(line in other for other in lines))
 
 
 def _read_toolkit(log: Log, events: list[Event], wanted: tuple[str, ...], built: str) -> str:
@@ -403,10 +352,6 @@ def _judge_nvjitlink(log: Log) -> Iterator[Claim]:
 _NO_CODE = (
     "no-kernel-image", "device-kernel-image-invalid", "invalid-device-function", "invalid-ptx",
 )  # fmt: skip
-_FAILED = (
-    "tf-blas-gemm", "cublas-execution-failed", "cudnn-execution-failed", "dnn-library-not-found",
-    "cufft-internal",
-)  # fmt: skip
 _NOT_BUILT_FOR = ("torch-arch-mismatch", "torch-found-gpu-cc")
 
 
@@ -417,46 +362,33 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
     """
     for event in log.select("nvcc-unsupported-arch", "unknown-cuda-arch", "ptxas-gpu-name"):
         cc = normalize_capability(event.values.get("sm") or event.values["cc"])
-        if _is_dropped(log, cc):
+        if log.matrix.is_dropped(cc):
             yield conclude("old-gpu-for-toolkit", event, cc=cc)
         elif event.signature != "ptxas-gpu-name":
             yield conclude("new-gpu-for-toolkit", event, cc=cc)
-    gpus, cuda, only = log.capabilities, _find_outgrown_toolkit(log), _find_only_toolkit(log)
-    driver_cuda = log.facts.driver.cuda_driver_version.value or log.first_value("driver_cuda")
-    is_beyond = driver_cuda and parse_number(only) > parse_number(driver_cuda)[:2]
-    for event in log.select(*_NO_CODE) if is_beyond else ():
-        yield conclude("code-beyond-driver", event, cuda=only, driver_cuda=driver_cuda)
+    if len(log.cudas) == 1 and not _torch_cuda(log):  # no build brings a CUDA
+        yield from _judge_compiled_code(log, log.cudas[0])
     for event in log.select(*_NO_CODE, *_NOT_BUILT_FOR):
         named = event.values.get("sm") or event.values.get("cc")
-        shown = (normalize_capability(named),) if named else gpus
+        shown = (normalize_capability(named),) if named else log.capabilities
         if are_dropped(log, shown):
             yield conclude("dropped-gpu", event, gpus=", ".join(shown))
-    for event in log.select(*_NO_CODE, *_FAILED) if cuda else ():
-        yield conclude("new-gpu-failed", event, gpus=", ".join(gpus), cuda=cuda)
+
+
+def _judge_compiled_code(log: Log, cuda: str) -> Iterator[Claim]:
+    """Read code that does not load where the driver compiles no PTX of the CUDA that made it."""
+    events = log.select(*_NO_CODE)
+    if not events:
+        return
+    from envcheck.rules.driver import compiles_ptx, cuda_ceiling  # few logs need it: 1 ms
+
+    context = build_context(log)
+    if not compiles_ptx(context, cuda):
+        offered = cuda_ceiling(context) or ""
+        for event in events:
+            yield conclude("code-beyond-driver", event, cuda=cuda, driver_cuda=offered)
 
 
 def are_dropped(log: Log, capabilities: Sequence[str]) -> bool:
     """Return whether newer toolkits build for none of some compute capabilities."""
-    return bool(capabilities) and all(_is_dropped(log, cc) for cc in capabilities)
-
-
-def _find_only_toolkit(log: Log) -> str:
-    """Return the one toolkit that is installed where no build brings a CUDA."""
-    return log.cudas[0] if len(log.cudas) == 1 and not _torch_cuda(log) else ""
-
-
-def _find_outgrown_toolkit(log: Log) -> str:
-    """Return the CUDA that a program loads, or is compiled by, if all GPUs are newer; else ""."""
-    libraries = map(parse_library, log.values("opened"))
-    lines = [line for item in libraries for line in providers(log.matrix, item)[:1]]
-    cuda = next(iter(lines), _find_only_toolkit(log))
-    rows = [log.matrix.architecture(cc) for cc in log.capabilities]
-    first = [row.first_toolkit for row in rows if row and row.first_toolkit]
-    is_older = all(parse_number(cuda) < parse_number(item) for item in first)
-    return cuda if first and len(first) == len(rows) and is_older else ""
-
-
-def _is_dropped(log: Log, cc: str) -> bool:
-    """Return whether newer toolkits no longer build for a compute capability."""
-    row = log.matrix.architecture(cc)
-    return row is not None and row.last_toolkit is not None
+    return bool(capabilities) and all(map(log.matrix.is_dropped, capabilities))

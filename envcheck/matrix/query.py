@@ -332,7 +332,8 @@ class Matrix:
     def is_on_index(self, companion: FrameworkRelease, release: FrameworkRelease) -> bool:
         """Return whether the index of a framework's build has the companion's build.
 
-        It has one for each CUDA of the first framework release that the companion is for.
+        It has one for each CUDA that the companion's row names, else for each of the first
+        framework release that the companion is for.
         """
         if not release.local or not companion_row(companion.distribution).on_index:
             return False
@@ -341,6 +342,8 @@ class Matrix:
                 item.platform.startswith("macosx")
                 for item in self.companion_releases(companion.distribution)
             )
+        if companion.variants:
+            return release.cuda in companion.variants
         pin = self.companion_pins(release.framework, companion.distribution).get(companion.version)
         versions = reversed(self.versions(release.framework))
         oldest = release.version
@@ -461,6 +464,11 @@ class Matrix:
             if item and major(item) == branch
         ]
         return max(releases, key=numbers, default="")
+
+    def is_dropped(self, compute_capability: str) -> bool:
+        """Return whether newer toolkits no longer build for a compute capability."""
+        row = self.architecture(compute_capability)
+        return row is not None and row.last_toolkit is not None
 
     def is_tegra(self, capability: str) -> bool:
         """Return whether a compute capability is of Tegra's GPUs, which run no others' code."""

@@ -44,7 +44,14 @@ _SILENT = frozenset({"", "-", "?"})  # a column of these alone is left out on a 
 
 def print_document(document: Document, *, color: bool, stream: TextIO | None = None) -> None:
     """Print to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
-    print_lines(list_lines(document), color=color, stream=stream)
+    stream, lines = stream or sys.stdout, list_lines(document)
+    if stream.isatty() or color:
+        rows = lay_out(lines, terminal_size(stream)[0], color=color, is_ascii=wants_ascii(stream))
+        write_styled(rows, stream, color=color)
+    else:
+        encoding = stream.encoding or "ascii"
+        stream.write(_join(lines).encode(encoding, "replace").decode(encoding))
+        stream.flush()  # --watch and --follow say what is now
 
 
 def render_text(document: Document) -> str:
@@ -306,21 +313,6 @@ def _join(lines: Iterable[Written]) -> str:
         else:
             plain.append((inert(line.label) + _make_inert(line)).rstrip())
     return "".join(f"{each}\n" for each in plain)
-
-
-def print_lines(lines: Iterable[Written], *, color: bool, stream: TextIO | None = None) -> None:
-    """Print lines to stdout or another stream.
-
-    Drawn on a terminal or in colour, plain when piped.
-    """
-    stream = stream or sys.stdout
-    if stream.isatty() or color:
-        rows = lay_out(lines, terminal_size(stream)[0], color=color, is_ascii=wants_ascii(stream))
-        write_styled(rows, stream, color=color)
-    else:
-        encoding = stream.encoding or "ascii"
-        stream.write(_join(lines).encode(encoding, "replace").decode(encoding))
-        stream.flush()  # --watch and --follow say what is now
 
 
 _WHOLE = ("$ ", "undo: ", "check: ")  # labels of commands: a wrapped one could not be pasted

@@ -472,23 +472,20 @@ def _packages_above_driver(context: Context) -> Iterator[Finding]:
 
 
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
-    """Minor-version compatibility ends where PTX must be compiled.
-
-    A driver reads that of its own CUDA at most.
-    """
-    ceiling = _cuda_ceiling(context)
-    if ceiling is None or at_least_minor(ceiling, toolkit.version) or not context.gpus:
+    """Find PTX that must be compiled, where minor-version compatibility ends."""
+    if compiles_ptx(context, toolkit.version) or not context.gpus:
         return None
     for item in judged_gpus(context):
         ptx = _ptx_of(context, build, toolkit, item)
-        if ptx is None or at_least_minor(ceiling, ptx.version):
+        if ptx is None or compiles_ptx(context, ptx.version):
             continue
         full = full_driver(context, ptx)
         is_jit = verdict_on(context, build, item).kind == JIT
         needs = (
             f"has only PTX of CUDA {ptx.version} for"
             f" {item.name}{'' if is_jit else ' in most kernels'}. This driver compiles PTX"
-            f" up to CUDA {ceiling}; the build needs driver >= {full or 'one of that CUDA'}"
+            f" up to CUDA {cuda_ceiling(context)}; the build needs driver >="
+            f" {full or 'one of that CUDA'}"
         )
         fact = "driver.release" if context.driver.release.value else "driver.cuda_driver_version"
         shown, partial = f"PTX of CUDA {ptx.version}", list[Evidence]()
@@ -511,7 +508,14 @@ def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -
     return context.matrix.toolkit(compiled_partly(context, build, item.capability) or "")
 
 
-def _cuda_ceiling(context: Context) -> str | None:
+def compiles_ptx(context: Context, cuda: str) -> bool:
+    """Return whether the driver compiles PTX of a CUDA: of its own at most, if that is known."""
+    ceiling = cuda_ceiling(context)
+    return ceiling is None or at_least_minor(ceiling, cuda)
+
+
+def cuda_ceiling(context: Context) -> str | None:
+    """Return the newest CUDA that the driver offers, as it says or by its branch."""
     branch = _find_branch(context)
     return context.driver.cuda_driver_version.value or (branch.cuda if branch else None)
 

@@ -375,8 +375,8 @@ def _report_unserved(
         relation = "not served by"
     why = verdict.why or _name_embedded(item)
     message = (
-        f"{item.name} has compute capability {item.capability}, which is {relation}"
-        f" {build.label}{_targets_in_words(build)}."
+        f"{item.name[0].upper()}{item.name[1:]} has compute capability {item.capability}, which is"
+        f" {relation} {build.label}{_targets_in_words(build)}."
         + (f" {why[0].upper()}{why[1:]}." if why else "")
     )
     return context.report(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.model import Gpu, dataclass
-from envcheck.rules.gpu_releases import select_devices
+from envcheck.rules.gpu_releases import visible_selection
 
 CPU, GPU, ALL = "cpu", "gpu", "all"
 _GIB = 1 << 30
@@ -144,9 +144,7 @@ def _visible_gpus(
 ) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
     if visible is None or not gpus:
         return tuple(range(len(gpus))), []
-    uuids = tuple(gpu.uuid.value or "" for gpu in gpus)
-    instances = tuple(tuple(item.uuid for item in gpu.mig_devices.value or ()) for gpu in gpus)
-    selection = select_devices(visible, uuids, instances)
+    selection = visible_selection(visible, gpus)
     if not selection.decided:
         return None, []
     hidden = [position for position in range(len(gpus)) if position not in selection.visible]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.explain.reasons_cuda import Library, parse_cudnn_version, parse_library, providers
+from envcheck.explain.libraries import Library, parse_library, providers
+from envcheck.explain.reasons_cuda import parse_cudnn_version
 from envcheck.explain.reasons_python import is_users_file
 from envcheck.model import (
     INCOMPATIBLE,

@@ -226,8 +226,7 @@ def test_a_yanked_release_gives_its_reason() -> None:
     [
         ("torch", "2.14.0", "vllm", "0.33.0"),
         ("torch", "2.8.0", "torchvision", "0.23.0"),
-        # names no torch: a document says what it goes with
-        ("torch", "2.13.0", "torchaudio", "2.11.0"),
+        ("torch", "2.13.0", "torchaudio", "2.11.1"),
         # the wheel for macOS leaves torch open, the others pin it
         ("torch", "1.9.0", "torchvision", "0.10.0"),
         ("tensorflow", "2.20.0", "tensorflow-text", "2.20.1"),

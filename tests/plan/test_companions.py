@@ -333,25 +333,33 @@ def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_miss
     assert brought(plan) == ("torch==2.13.0+cpu", "torchvision==0.28.0")
 
 
-def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
-    """torchaudio ended with 2.11.0, whose builds are for CUDA 12.6, 12.8 and 13.0."""
-    windows = machine("3.12", "580.88", "8.9", "win_amd64")
-    assert chosen(planned("torch<2.16", on=windows)).requirement == "torch==2.14.1+cu132"
-    release = chosen(planned("torch<2.16", "torchaudio", on=windows))
-    assert (release.requirement, release.constraints) == (
-        "torch==2.14.1+cu130",
-        ("torchaudio==2.11.0",),
-    )
+@pytest.mark.parametrize(
+    ("driver", "audio", "torch", "beside"),
+    [
+        # 2.11.0 has builds for the CUDA releases of torch 2.11, 2.11.1 for those of torch 2.15
+        ("580.88", "torchaudio==2.11.0", "torch==2.14.1+cu130", "torchaudio==2.11.0"),
+        ("580.88", "torchaudio", "torch==2.14.1+cu132", "torchaudio==2.11.1"),
+        ("560.94", "torchaudio", "torch==2.14.1+cu126", "torchaudio==2.11.0"),
+    ],
+)
+def test_a_build_is_planned_whose_index_holds_what_goes_beside_it(
+    driver: str, audio: str, torch: str, beside: str
+) -> None:
+    windows = machine("3.12", driver, "8.9", "win_amd64")
+    release = chosen(planned("torch<2.16", audio, on=windows))
+    assert (release.requirement, release.constraints) == (torch, (beside,))
 
 
 def test_a_wheel_that_refuses_another_cuda_comes_with_its_own() -> None:
+    """torchaudio 2.11.0 refuses another minor of CUDA than its own, 2.11.1 another major."""
     linux = machine("3.12", "590.44.01", "9.0")
-    alone, beside = (
-        chosen(planned("torch==2.15.0", on=linux)),
-        chosen(planned("torch<2.16", "torchaudio", on=linux)),
+    older = chosen(planned("torch==2.15.0", "torchaudio==2.11.0", on=linux))
+    assert (older.requirement, older.constraints) == (
+        "torch==2.15.0+cu130",
+        ("torchaudio==2.11.0",),
     )
-    assert (alone.requirement, beside.requirement) == ("torch==2.15.0", "torch==2.15.0+cu130")
-    assert beside.constraints == ("torchaudio==2.11.0",)
+    newest = chosen(planned("torch==2.15.0", "torchaudio", on=linux))
+    assert (newest.requirement, newest.constraints) == ("torch==2.15.0", ("torchaudio==2.11.1",))
 
 
 def test_two_packages_come_for_the_same_torch() -> None:

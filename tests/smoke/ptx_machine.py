@@ -1,7 +1,6 @@
-"""Run a PTX kernel on the processor, one thread of a block after the other: the few instructions ours are made of.
+"""Run a PTX kernel on the processor, one thread of a block after the other: the few instructions ours is made of.
 
-Each kernel is turned into a Python generator that stops at barriers. Numbers are not rounded: the tests use integers
-that float16 holds exactly. An access outside a matrix, or one not aligned to its size, raises.
+The kernel is turned into a Python generator that stops at barriers. Numbers are not rounded. An access outside a matrix, or one not aligned to its size, raises.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 WORD, LONG = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
-_SIZES = {"f32": 4, "u16": 2, "u32": 4}
-_CODES = {"f32": "f", "u16": "H", "u32": "I"}
+_SIZES = {"f32": 4, "u32": 4}
+_CODES = {"f32": "f", "u32": "I"}
 
 
 class Memory:
     """The arrays a kernel is given, each at an address of its own, and the tiles of one block."""
 
-    def __init__(self, arrays: Sequence[list[Any]], size: int) -> None:
-        self.arrays, self.size = arrays, size  # size: bytes of an element
+    def __init__(self, arrays: Sequence[list[Any]]) -> None:
+        self.arrays = arrays
         self.tiles = bytearray(1 << 14)
 
     def load(self, address: int) -> Any:
@@ -32,9 +31,9 @@ class Memory:
     def _index(self, address: int) -> int:
         offset = address & ((1 << 40) - 1)
         array = self.arrays[(address >> 40) - 1]
-        if offset % self.size or offset >> 39 or offset // self.size >= len(array):
+        if offset % 4 or offset >> 39 or offset // 4 >= len(array):
             raise IndexError(f"access at byte {offset} of {len(array)} elements")
-        return offset // self.size
+        return offset // 4
 
     def tile_load(self, address: int, kind: str, count: int) -> tuple[Any, ...]:
         if address % (_SIZES[kind] * count):
@@ -45,34 +44,15 @@ class Memory:
         struct.pack_into(f"<{_CODES[kind]}", self.tiles, address, value)
 
 
-def halves(word: int) -> tuple[float, float]:
-    low, high = struct.unpack("<2e", word.to_bytes(4, "little"))
-    return low, high
-
-
-def fma_halves(a: int, b: int, c: int) -> int:
-    products = [x * y + z for x, y, z in zip(halves(a), halves(b), halves(c), strict=True)]
-    return int.from_bytes(struct.pack("<2e", *products), "little")
-
-
-def to_half(value: float) -> int:
-    return int.from_bytes(struct.pack("<e", value), "little")
-
-
-def from_half(bits: int) -> float:
-    (value,) = struct.unpack("<e", bits.to_bytes(2, "little"))
-    return float(value)
-
-
 _BINARY = {
     "add.s32": f"({{1}} + {{2}}) & {WORD}", "add.s64": f"({{1}} + {{2}}) & {LONG}", "add.f32": "{1} + {2}",
     "and.b32": f"{{1}} & {{2}} & {WORD}", "or.b32": "{1} | {2}", "or.pred": "{1} or {2}", "and.pred": "{1} and {2}",
     "shl.b32": f"({{1}} << {{2}}) & {WORD}", "shl.b64": f"({{1}} << {{2}}) & {LONG}", "shr.u32": "{1} >> {2}",
     "mul.wide.u32": "{1} * {2}", "mul.lo.s64": f"({{1}} * {{2}}) & {LONG}",
     "setp.ge.u32": "{1} >= {2}", "setp.lt.u32": "{1} < {2}", "setp.eq.s32": "{1} == {2}", "setp.ne.s32": "{1} != {2}",
-    "fma.rn.f32": "{1} * {2} + {3}", "fma.rn.f16x2": "fma_halves({1}, {2}, {3})",
+    "fma.rn.f32": "{1} * {2} + {3}",
     "bfi.b32": f"({{2}} & ~(((1 << {{4}}) - 1) << {{3}}) | ({{1}} & ((1 << {{4}}) - 1)) << {{3}}) & {WORD}",
-    "cvt.u32.u64": f"{{1}} & {WORD}", "cvt.rn.f16.f32": "to_half({1})", "cvt.f32.f16": "from_half({1})",
+    "cvt.u32.u64": f"{{1}} & {WORD}",
 }  # fmt: skip
 _COPIES = (
     "mov.u32",
@@ -109,12 +89,7 @@ def compile_kernel(text: str) -> Any:
         source.append(f"  if at == {number}:")
         source += [f"   {_statement(line, tiles, labels)}" for line in lines]
         source.append(f"   at = {number + 1}")
-    names: dict[str, Any] = {
-        "fma_halves": fma_halves,
-        "to_half": to_half,
-        "from_half": from_half,
-        "halves": halves,
-    }
+    names: dict[str, Any] = {}
     exec(compile("\n".join(source), "kernel", "exec"), names)
     return names["thread"]
 
@@ -135,11 +110,6 @@ def _statement(line: str, tiles: dict[str, int], labels: dict[str, int]) -> str:
 
 def _computed(name: str, words: list[str], tiles: dict[str, int]) -> str:
     values = [_value(word, tiles) for word in words]
-    if name == "mov.b32" and words[0].startswith("{"):
-        word = values[1]
-        return f"here['low'], here['high'] = {word} & 0xFFFF, {word} >> 16"
-    if name == "mov.b32":
-        return f"{values[0]} = {values[1]}[0] | {values[1]}[1] << 16"
     if name in _COPIES:
         return f"{values[0]} = {values[1]}"
     if name.startswith(("ld.", "st.")):

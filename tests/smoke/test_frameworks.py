@@ -133,14 +133,12 @@ def test_a_stand_in_gpu_that_hangs_tensorflow_is_caught_by_the_limit(
 
 
 @pytest.mark.needs("jax")
-@pytest.mark.parametrize("newer", ["", "del jax.pmap"])
-def test_jax_adds_up_over_all_devices_with_and_without_pmap(newer: str) -> None:
+def test_jax_adds_up_over_all_devices() -> None:
     code = f"""
 import os, sys
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 sys.path.append({str(CHILDREN)!r})
 import jax
-{newer}
 import check_jax
 engine = check_jax.Engine()
 engine.load()

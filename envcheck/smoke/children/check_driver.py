@@ -7,14 +7,15 @@ import array
 import ctypes
 import os
 import random
-import struct
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from smoke_card import attributes, expected, judge_speed, load_library, read_table
 from smoke_engine import SkippedError
+from smoke_numbers import LEFT, PRODUCT, RIGHT
 from smoke_speed import share
 
 if TYPE_CHECKING:
@@ -26,18 +27,15 @@ LOADED_DRIVER = "/proc/driver/nvidia/version"
 JIT_INFO, JIT_INFO_SIZE, JIT_ERRORS, JIT_ERRORS_SIZE = 3, 4, 5, 6
 JIT_LOG_BYTES = 8192
 OUT_OF_MEMORY = 2
+KERNEL = "matmul_f32"
 BLOCK = 64  # results a side that one block of a kernel makes
 THREADS = 256
 MAJOR, MINOR = 75, 76
 ORDINAL_OF_POINTER = 9
 SIZE = 2048
 PERIOD = 8191  # a prime, so that no two rows are alike
-STEPS = 16  # values are multiples of 1/16: exact in float16, too
-ALLOWED = {"matmul_f32": 1e-4, "matmul_f16": 5e-3}  # error, as a share of the typical number
-# 2 x 3 and 3 x 2, row by row
-LEFT, RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
-HALF_FROM = (5, 3)  # compute capability of float16 arithmetic
+STEPS = 16  # values are multiples of 1/16
+ALLOWED = 1e-4  # error, as a share of the typical number
 SHARE = 0.5  # of the free memory that is asked for
 LIMIT = 256 << 20  # bytes of it at most
 PATTERN = 0x5EED5EED
@@ -115,31 +113,19 @@ class Cuda:
         return buffer.value.decode("utf-8", "replace")
 
     def uuid(self, device: int) -> str:
-        """Return a device's UUID without its prefix.
-
-        Of a MIG instance its own where the driver can tell it.
-        """
+        """Return a device's UUID without its prefix, of a MIG instance its own."""
         buffer = (ctypes.c_ubyte * 16)()
-        self.call(
-            "cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device
-        )
+        self.call("cuDeviceGetUuid_v2", buffer, device)
         digits = bytes(bytearray(buffer)).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     def tells_uuids(self) -> bool:
-        """Say whether this driver tells UUIDs: since CUDA 9.2."""
-        return hasattr(self._library, "cuDeviceGetUuid")
-
-    def tells_instances(self) -> bool:
-        """Say whether a MIG instance tells its own UUID.
-
-        Drivers before CUDA 11.4 tell that of its GPU.
-        """
+        """Say whether this driver tells the UUIDs of GPUs and MIG instances: since CUDA 11.4."""
         return hasattr(self._library, "cuDeviceGetUuid_v2")
 
-    def load_kernel(self, name: str) -> ctypes.c_void_p:
-        """Have the driver translate envcheck's PTX of this name, and return its kernel."""
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".ptx")
+    def load_kernel(self) -> ctypes.c_void_p:
+        """Have the driver translate envcheck's PTX, and return its kernel."""
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), KERNEL + ".ptx")
         with open(path, "rb") as stream:
             text = ctypes.create_string_buffer(stream.read())
         info, errors = (ctypes.create_string_buffer(JIT_LOG_BYTES) for _ in range(2))
@@ -150,7 +136,7 @@ class Cuda:
         module = ctypes.c_void_p()
         self.call("cuModuleLoadDataEx", ctypes.byref(module), text, 4, keys, values, log=errors)
         sys.stderr.write(info.value.decode("utf-8", "replace"))
-        return self.pointer("cuModuleGetFunction", module, ("envcheck_" + name).encode("ascii"))
+        return self.pointer("cuModuleGetFunction", module, ("envcheck_" + KERNEL).encode("ascii"))
 
 
 @contextmanager
@@ -186,7 +172,7 @@ class Gpu:
         self.name = cuda.name(self.device)
         self.capability = (cuda.attribute(MAJOR, self.device), cuda.attribute(MINOR, self.device))
         self.context: Optional[ctypes.c_void_p] = None
-        self.kernels: Dict[str, ctypes.c_void_p] = {}
+        self.kernel: Optional[ctypes.c_void_p] = None
 
     def open(self) -> None:
         """Create the context: the first thing that takes memory on the GPU."""
@@ -195,12 +181,6 @@ class Gpu:
     def select(self) -> None:
         """Make this GPU's context the current one."""
         self.cuda.call("cuCtxSetCurrent", self.context)
-
-    def kernel(self, name: str) -> ctypes.c_void_p:
-        """Return a kernel, translated by the driver on first use."""
-        if name not in self.kernels:
-            self.kernels[name] = self.cuda.load_kernel(name)
-        return self.kernels[name]
 
     @contextmanager
     def memory(self, size: int, *, on_host: bool = False) -> Iterator[ctypes.c_void_p]:
@@ -250,30 +230,23 @@ class Gpu:
         return word.value
 
     def place_of(self, address: ctypes.c_void_p) -> str:
-        """Return the GPU that holds an address, by the driver's word.
-
-        Before CUDA 9.2 it tells the context's only.
-        """
-        if self.cuda.number("cuDriverGetVersion") < 9020:
-            return "GPU:%d" % self.cuda.number("cuCtxGetDevice")
+        """Return the GPU that holds an address, by the driver's word: since CUDA 9.2."""
         return "GPU:%d" % self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
 
-    def launch(
-        self, kernel: str, matrices: Any, sizes: Any, stream: Optional[ctypes.c_void_p] = None
-    ) -> None:
+    def launch(self, matrices: Any, sizes: Any) -> None:
         """Start c[m x n] = a[m x k] * b[k x n]; the caller waits for it."""
         rows, columns = sizes[0], sizes[1]
         values = list(matrices) + [ctypes.c_uint32(size) for size in sizes]
         pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
         grid = ((columns + BLOCK - 1) // BLOCK, (rows + BLOCK - 1) // BLOCK, 1)
         shape = grid + (THREADS, 1, 1, 0)
-        self.cuda.call("cuLaunchKernel", self.kernel(kernel), *(shape + (stream, pointers, None)))
+        self.cuda.call("cuLaunchKernel", self.kernel, *(shape + (None, pointers, None)))
 
-    def multiply(self, kernel: str, operands: Any, target: Any, sizes: Any) -> Tuple[Any, str]:
+    def multiply(self, operands: Any, target: Any, sizes: Any) -> Tuple[Any, str]:
         """Multiply arrays, overwriting `target`; return it and the GPU that held it."""
         with ExitStack() as stack:
             held = [stack.enter_context(self.filled(values)) for values in (*operands, target)]
-            self.launch(kernel, held, sizes)
+            self.launch(held, sizes)
             self.wait()
             return self.fetch(held[2], target), self.place_of(held[2])
 
@@ -302,22 +275,6 @@ def matrix(seed: int) -> List[float]:
     source = random.Random(seed)  # noqa: S311 - test data
     some = [source.randint(-STEPS, STEPS) / STEPS for _ in range(PERIOD)]
     return (some * (SIZE * SIZE // PERIOD + 1))[: SIZE * SIZE]
-
-
-def packed(values: "Sequence[float]", kernel: str) -> Any:
-    """Return numbers as the kernel reads them: float32, or float16 as raw 16-bit words."""
-    if kernel == "matmul_f32":
-        return array.array("f", values)
-    words = array.array("H")
-    words.frombytes(struct.pack("%de" % len(values), *values))
-    return words
-
-
-def unpacked(values: Any, kernel: str) -> "Sequence[float]":
-    """Return a kernel's results as numbers."""
-    if kernel == "matmul_f32":
-        return list(values)
-    return tuple(struct.unpack("%de" % len(values), values.tobytes()))
 
 
 def largest_error(left: List[float], right: List[float], product: "Sequence[float]") -> float:
@@ -400,10 +357,8 @@ def asked_uuid(name: str, cuda: Cuda) -> str:
     Return "" for a number, and for what this driver cannot tell.
     """
     kind, _, digits = name.lower().partition("-")
-    told = (kind == "gpu" and cuda.tells_uuids()) or (
-        kind == "mig" and cuda.tells_instances() and "/" not in digits
-    )
-    return digits if told else ""
+    is_uuid = kind in ("gpu", "mig") and "/" not in digits
+    return digits if is_uuid and cuda.tells_uuids() else ""
 
 
 def multiply(report: "Report", gpu: Gpu) -> bool:
@@ -414,14 +369,14 @@ def multiply(report: "Report", gpu: Gpu) -> bool:
     if step.said["outcome"] != "passed":
         return False
     with checked(report, "translate", gpu.label) as step:
-        gpu.kernel("matmul_f32")
+        gpu.kernel = gpu.cuda.load_kernel()
         step.passed("the driver translated the kernel's PTX")
     if step.said["outcome"] != "passed":
         return False
     with checked(report, "matmul", gpu.label) as step:
-        operands = (array.array("f", LEFT), array.array("f", RIGHT))
+        operands = [array.array("f", chain(*rows)) for rows in (LEFT, RIGHT)]
         target = array.array("f", [-1.0] * 4)
-        found, place = gpu.multiply("matmul_f32", operands, target, (2, 2, 3))
+        found, place = gpu.multiply(operands, target, (2, 2, 3))
         step.judge([found[:2].tolist(), found[2:].tolist()], PRODUCT, place)
     return step.said["outcome"] == "passed"
 
@@ -435,9 +390,7 @@ def full(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
     for gpu in gpus:
         gpu.select()
         allocate(report, gpu)
-        large(report, gpu, "matmul_f32", "matmul-float32")
-        large(report, gpu, "matmul_f16", "matmul-float16")
-        two_streams(report, gpu)
+        large(report, gpu)
 
 
 def allocate(report: "Report", gpu: "Gpu") -> None:
@@ -457,44 +410,14 @@ def allocate(report: "Report", gpu: "Gpu") -> None:
             step.passed("%s and read back" % told)
 
 
-def large(report: "Report", gpu: "Gpu", kernel: str, check: str) -> None:
+def large(report: "Report", gpu: "Gpu") -> None:
     """Multiply 2,048 x 2,048 and check every row."""
-    with checked(report, check, gpu.label) as step:
-        if kernel == "matmul_f16" and gpu.capability < HALF_FROM:
-            raise SkippedError("float16 arithmetic came with compute capability %d.%d" % HALF_FROM)
+    with checked(report, "matmul-float32", gpu.label) as step:
         left, right = matrix(1), matrix(2)
-        found, place = product(gpu, kernel, left, right)
-        step.within(largest_error(left, right, found), ALLOWED[kernel], place)
-
-
-def product(gpu: "Gpu", kernel: str, left: Any, right: Any) -> Tuple[Any, str]:
-    """Return a large product and the GPU that held it."""
-    operands = [packed(values, kernel) for values in (left, right)]
-    empty = packed([0.0], kernel) * SIZE**2
-    found, place = gpu.multiply(kernel, operands, empty, (SIZE,) * 3)
-    return unpacked(found, kernel), place
-
-
-def two_streams(report: "Report", gpu: "Gpu") -> None:
-    """Multiply in two streams at once: both results must be right."""
-    identity = array.array("f", [1.0, 0.0, 0.0, 1.0])
-    inputs = [array.array("f", [1.0, 2.0, 3.0, 4.0]), array.array("f", [5.0, 6.0, 7.0, 8.0])]
-    with checked(report, "streams", gpu.label) as step:
-        # 1: not in line with the default stream
-        streams = [gpu.cuda.pointer("cuStreamCreate", 1) for _ in inputs]
-        with ExitStack() as stack:
-            one = stack.enter_context(gpu.filled(identity))
-            held = [stack.enter_context(gpu.filled(values)) for values in inputs]
-            targets = [stack.enter_context(gpu.filled(array.array("f", [0.0] * 4))) for _ in inputs]
-            gpu.wait()  # these streams do not wait for the copies above by themselves
-            for values, target, stream in zip(held, targets, streams):
-                gpu.launch("matmul_f32", (values, one, target), (2, 2, 2), stream)
-            for stream in streams:
-                gpu.cuda.call("cuStreamSynchronize", stream)
-            found = [gpu.fetch(target, array.array("f", [0.0] * 4)).tolist() for target in targets]
-            step.judge(found, [values.tolist() for values in inputs], gpu.place_of(targets[1]))
-        for stream in streams:
-            gpu.cuda.call("cuStreamDestroy_v2", stream)
+        operands = [array.array("f", values) for values in (left, right)]
+        empty = array.array("f", [0.0]) * SIZE**2
+        found, place = gpu.multiply(operands, empty, (SIZE,) * 3)
+        step.within(largest_error(left, right, found), ALLOWED, place)
 
 
 def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
