@@ -52,11 +52,6 @@ def has_output(argv: Sequence[str], environment: Variables) -> bool:
     return bool(_run(argv, environment))
 
 
-def read_output(argv: Sequence[str]) -> str:
-    """Return what a program prints in English, "" unless it exits with status 0."""
-    return _run(argv, {**os.environ, "LC_ALL": "C"})
-
-
 def _run(argv: Sequence[str], environment: Variables) -> str:
     """Return the output of a program, "" unless it exits with status 0."""
     answer = run_program(argv, _TIMEOUT, environment)

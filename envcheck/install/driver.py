@@ -13,7 +13,7 @@ from typing import Any
 
 from envcheck.actions import APT, DNF, ZYPPER, InstallSystemPackages, LoadModule
 from envcheck.host.interruption import allow_interrupts
-from envcheck.host.prerequisites import find_program, read_output
+from envcheck.host.prerequisites import find_program, has_output
 from envcheck.install import transaction
 from envcheck.install.journal import ASKED, FINISHED, INSTALLED, WAITING, Journal
 from envcheck.install.places import DRIVER_FOLDER, Place, place_of
@@ -141,7 +141,7 @@ class DriverTransaction(Transaction):
         if find_program("dpkg-query", os.environ):
             return driver.packages.value is not None and not driver.packages.value
         is_rpm = bool(find_program("rpm", os.environ))
-        return is_rpm and not read_output(("rpm", "-qa", "*nvidia*"))
+        return is_rpm and not has_output(("rpm", "-qa", "*nvidia*"), os.environ)
 
     def _change_environment(self, journal: Journal, watch: Watch, run: Runner) -> None:
         journal.write(ASKED, asked=self.asked or {})
