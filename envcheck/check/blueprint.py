@@ -116,6 +116,8 @@ class Image:
     cuda: str = ""  # 12.4.1
     cudnn: str = ""  # its major: "9"; "any" where the name tells only that it is there
     flavor: str = ""  # base, runtime, devel; libraries, perhaps with nvcc
+    platform: str = ""  # linux/arm64, where its name says it
+    jetson: str = ""  # the release of Jetson Linux that it runs on: R35.3.1
     os: str = ""
     os_version: str = ""
     glibc: str = ""
@@ -333,6 +335,8 @@ def _image(reference: str, location: str, row: ImageConvention, stated: dict[str
         cuda=parts["cuda"],
         cudnn=cudnn if "cudnn" in parts and ("-cudnn" in reference or "month" in parts) else "",
         flavor=parts["flavor"],
+        platform=row.platform,
+        jetson=parts["jetson"].upper(),
         os=system.os,
         os_version=system.version,
         glibc=system.glibc,

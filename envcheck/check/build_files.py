@@ -18,6 +18,7 @@ from envcheck.check.blueprint import (
     Reader,
     Table,
     assignments,
+    is_for_gpu,
     is_open,
     parse_image,
     substituted,
@@ -98,7 +99,7 @@ def _with_settings(blueprint: Blueprint, name: str, entry: Table, location: str)
         blueprint = replace(blueprint, platform=entry["platform"])
     if _asks_for_gpus(entry):
         return replace(blueprint, asks_gpu=service)
-    return replace(blueprint, lacks_gpu=service) if blueprint.image.cuda else blueprint
+    return replace(blueprint, lacks_gpu=service) if is_for_gpu(blueprint.image) else blueprint
 
 
 def _pairs(entry: Table, key: str) -> list[str]:

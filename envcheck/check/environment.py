@@ -969,10 +969,11 @@ def _of_image(value: str, image: Image) -> Fact[str]:
 
 def _architecture(blueprint: Blueprint) -> Fact[str]:
     location = blueprint.image.location or blueprint.path
-    machine = _MACHINES.get([*blueprint.platform.split("/"), ""][1] or blueprint.platform)
-    if blueprint.platform:
+    platform = blueprint.platform or blueprint.image.platform
+    machine = _MACHINES.get([*platform.split("/"), ""][1] or platform)
+    if platform:
         if machine:
-            return from_file(machine, location, blueprint.platform)
+            return from_file(machine, location, platform)
         return NOT_STATED
     return from_file("x86_64", "the file", "assumed: it does not name a platform")
 
@@ -993,6 +994,7 @@ def _host(blueprint: Blueprint, image: Image) -> HostFacts:
         distribution_id=_of_image(image.os, image),
         distribution_version=_of_image(image.os_version, image),
         architecture=_architecture(blueprint),
+        jetson_release=_of_image(image.jetson, image),
         libc_kind=_of_image(libc, image),
         libc_version=_of_image(image.glibc, image),
         container=Known("docker", source),

@@ -25,6 +25,7 @@ class ImageConvention:
     # its images for GPUs hold the CUDA and cuDNN that their framework was built for
     own_cuda: bool = False
     flavor: str = ""  # base, runtime or devel, where the tag does not name it
+    platform: str = ""  # that all of its images are for: linux/arm64
     partial: bool = False  # the image holds CUDA libraries of which the tag says nothing
     holds: str = ""  # the framework that its images hold, where the tag does not name a release
     gpu: bool = False  # all of its images hold the build for CUDA

@@ -18,7 +18,6 @@ from envcheck.model.fixes import (
 from envcheck.model.versions import name_of, write_pin
 from envcheck.remedies.rows import machine_steps
 from envcheck.remedies.situation import (
-    JETSON,
     Actions,
     Situation,
     find_last_gpu_release,
@@ -105,7 +104,7 @@ def install_framework(situation: Situation, fix: InstallFramework) -> Remedy | N
 
 def use_other_platform(situation: Situation, fix: UseOtherPlatform) -> Remedy | None:
     """Name the nearest platform with GPU wheels; None where the system is not known."""
-    if situation.family == JETSON:
+    if situation.facts.host.jetson_release.value:  # in a container too
         return _install_jetson_build(fix.framework)
     if not situation.os:
         return None
@@ -145,7 +144,7 @@ def install_cuda_build(situation: Situation, fix: InstallCudaBuild) -> Remedy | 
     name = fix.framework
     if name not in framework_names():
         return None
-    if situation.family == JETSON:
+    if situation.facts.host.jetson_release.value:  # in a container too
         return _install_jetson_build(name)
     framework = situation.framework(name)
     if fix.by_conda or (framework and is_conda_build(situation.context, framework.main)):

@@ -272,6 +272,21 @@ def test_a_compose_service_must_ask_for_gpus(request_line: str) -> None:
     assert told(judged(COMPOSE + request_line + "\n", "compose.yml")) == []
 
 
+@pytest.mark.parametrize(
+    ("image", "is_for_gpu"),
+    [
+        ("vllm/vllm-openai:v0.6.4", True),  # its name states no CUDA
+        ("pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime", True),
+        ("tensorflow/tensorflow:2.15.0", False),
+        ("nginx:1.27", False),
+    ],
+)
+def test_an_image_for_gpus_needs_a_request_in_its_service(image: str, is_for_gpu: bool) -> None:
+    text = f"services:\n  a:\n    image: {image}\n    command: [run]\n"
+    found = [item.id for item in judged(text, "compose.yml").findings if item.severity == "error"]
+    assert ("driver-not-in-container" in found) == is_for_gpu
+
+
 def test_a_compose_service_is_judged_by_its_dockerfile() -> None:
     text = "services:\n  a:\n    build: {context: ., dockerfile: a.Dockerfile}\n    gpus: all\n"
     report = judged(

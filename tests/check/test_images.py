@@ -427,3 +427,31 @@ def test_a_toolkit_whose_release_nobody_states_is_not_missing() -> None:
     for image in (NGC.format("pytorch:24.01-py3"), "pytorch/pytorch:latest"):
         report = judged(f"FROM {image}\n{line}")
         assert "toolkit-missing" not in {name for name, _ in told(report)}, report
+
+
+@pytest.mark.parametrize(
+    ("image", "release", "expected"),
+    [
+        ("nvcr.io/nvidia/l4t-base:r35.3.1", "torch==2.1.0", "platform-no-gpu-wheel"),
+        # its wheels for aarch64 are for servers
+        ("nvcr.io/nvidia/l4t-jetpack:r36.3.0", "torch==2.9.0", "framework-cpu-build"),
+    ],
+)
+def test_an_image_for_jetson_needs_nvidias_own_builds(
+    image: str, release: str, expected: str
+) -> None:
+    report = judged(f"FROM {image}\nRUN pip install {release}\n")
+    found = report.findings[0]
+    assert (found.id, report.verdict) == (expected, "incompatible")
+    assert found.fix is not None
+    assert "the package index has no build for a Jetson" in found.fix.summary
+    assert not found.fix.alternatives
+
+
+def test_nvidias_images_of_a_framework_for_jetson_hold_it() -> None:
+    text = "FROM nvcr.io/nvidia/l4t-pytorch:r35.2.1-pth2.0-py3\nRUN pip install transformers\n"
+    report = judged(text)
+    assert report.verdict == "compatible", report.findings
+    facts = facts_of_file(text)
+    assert facts.host.jetson_release.value == "R35.2.1"
+    assert facts.host.architecture.value == "aarch64"
