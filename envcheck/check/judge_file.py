@@ -277,8 +277,11 @@ def _headline(report: Report, path: str, unchecked: str, environment: Environmen
     work = "GPU deep learning" if report.goal == "gpu" else "deep learning on the CPU"
     if report.verdict == INCOMPATIBLE:
         return f"{path}: {report.headline}"
-    is_named = any(item.id == "release-unknown" for item in report.findings)
-    if report.verdict == UNDETERMINED and (environment.holds_framework or is_named):
+    unlisted = [item for item in report.findings if item.id == "release-unknown"]
+    if report.verdict == UNDETERMINED and unlisted:
+        sentence = unlisted[0].message.partition(". ")[0].rstrip(".")
+        return f"{path}: {sentence}."
+    if report.verdict == UNDETERMINED and environment.holds_framework:
         return f"{path} does not show whether its build works for {work}."
     if report.verdict == UNDETERMINED:
         return f"{path} names no framework that envcheck can judge."

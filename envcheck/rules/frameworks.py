@@ -810,7 +810,8 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
     """Say which builds of a release are known, where none has the label asked for."""
     label = wanted.specifier.rpartition("+")[2].partition(",")[0]
     row = _nearest_row(context, wanted)
-    builds = ", ".join(f"+{item.local}" for item in context.matrix.index_builds(row))
+    labels = [item.local for item in context.matrix.index_builds(row)]
+    builds = ", ".join(f"+{item}" for item in labels)
     release = row.label
     known = (
         f"{release} itself"
@@ -825,12 +826,14 @@ def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
         limit = (
             f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only."
         )
+    of_major = [item for item in labels if item[:4] == label[:4]]  # cu124 for cu121
+    example = f", such as {row.pin}+{of_major[-1]}" if of_major else ""
     return context.report(
         f"No build +{label} of {release} is known for {row.platform}."
         f" Known builds: {known}.{limit}",
         cite(f"releases {wanted.framework}", known, row),
         verdict=UNDETERMINED,
-        cure=RenewMatrix(wanted.framework, "Ask for one of the known builds."),
+        cure=RenewMatrix(wanted.framework, f"Ask for one of the known builds{example}."),
     )
 
 

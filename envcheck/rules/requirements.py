@@ -23,7 +23,14 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.versions import evaluate_marker, find_requirement, matches, name_of, within
+from envcheck.model.versions import (
+    evaluate_marker,
+    find_requirement,
+    matches,
+    name_of,
+    read_requirement,
+    within,
+)
 from envcheck.rules.context import Context, once
 
 
@@ -158,11 +165,11 @@ def _by_row(
     yield from ((name, spec, False) for name, spec in row.requires.items())
     local = owner.version.partition("+")[2]
     if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
-        wheels = {name_of(wheel): wheel for wheel in row.cuda_wheels}
+        wheels = {item.name: item for item in map(read_requirement, row.cuda_wheels)}
         is_asked = bool((wheels.keys() - row.requires.keys()) & context.distributions.keys())
         for name, wheel in wheels.items():
             if is_asked or name not in row.requires:
-                yield name, wheel[len(name) :], bool(row.gpu_extra)
+                yield name, wheel.specifier, bool(row.gpu_extra)
 
 
 @dataclass

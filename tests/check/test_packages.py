@@ -682,6 +682,15 @@ def test_the_libcuda_of_nvidias_image_serves_data_centre_gpus_alone(
             r"fix: In \S+:2, write `keras==2\.15\.0` in place of `keras==3\.0\.0`\.",
         ),
         ("vllm==0.6.3\ntorch==2.5.1\n", OPEN, r"from before 0\.6\.5"),
+        # its name states its CUDA; the release is older than most of the matrix
+        ("cupy-cuda12x==12.0.0\nnumpy==1.26.4\n", OPEN, "which CUDA Toolkit and cuDNN the machine"),
+        # what an extra brings is pinned, by the release that has it
+        (
+            "jax[cuda12]==0.4.30\njax-cuda12-plugin==0.4.23\n",
+            BAD,
+            r"write `jax-cuda12-plugin<=0\.4\.30,>=0\.4\.30`",
+        ),
+        ("jax[cuda12]==0.4.30\njax-cuda12-plugin==0.4.30\n", GOOD, ""),
         ("torch=2.4.0\n", OPEN, r"`torch=2\.4\.0` is no requirement: pip pins a release with `==`"),
         ("onnxruntime==1.17.3\nnumpy==2.1.0\n", BAD, r"write `numpy<2,>=1\.26\.0`"),
         ("onnxruntime==1.19.2\nnumpy==2.1.0\n", GOOD, ""),
