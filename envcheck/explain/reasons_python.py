@@ -211,6 +211,9 @@ def _is_older(version: str, other: str) -> bool:
     return numbers(version)[:3] < numbers(other)[:3]
 
 
+_SYSTEMS = {"win": "windows", "macosx": "darwin"}  # by the start of a platform tag
+
+
 def _judge_wheel(log: Log, event: Event) -> Iterator[Claim]:
     """Compare the tags of a wheel that pip refuses with what is stated of the machine."""
     match = re.search(r"-cp(\d)(\d+)\w*-\w+-([\w.]+)\.whl$", event.values["wheel"])
@@ -220,11 +223,16 @@ def _judge_wheel(log: Log, event: Event) -> Iterator[Claim]:
     target = next((name for name in _MACHINES if tags.endswith(name)), "")
     glibc = log.facts.host.libc_version.value or log.first_value("glibc")
     floor = lowest_glibc(tags.split("."))
+    system = next((name for start, name in _SYSTEMS.items() if tags.startswith(start)), "linux")
     name = "wheel-for-python"
+    if log.os and log.os != system:
+        return  # the Python is not to blame
     if target and log.architecture in _MACHINES and log.architecture != target:
         name = "wheel-for-machine"
     elif glibc and floor and _is_older(glibc, floor):
         name = "wheel-for-glibc"
+    elif not log.python:
+        return  # its name states a Python and a platform, the log neither
     elif log.python == python:
         if "manylinux" not in tags:
             return  # another tag than that of Python, which its name does not tell

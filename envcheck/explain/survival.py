@@ -172,5 +172,7 @@ def _only_warns(claim: Claim, decided: set[str]) -> bool:
 
 def ends_program(event: Event) -> bool:
     """Return whether a program ended by a line: an exception, or an error of a tool or loader."""
-    pattern = r"\W*[\w.]*(?:Error|Exception): |error: |.{0,99}error while loading shared libraries"
+    pattern = (
+        r"\W*(?:\w[\w.]*)?(?:Error|Exception): |error: |.{0,99}error while loading shared libraries"
+    )
     return re.match(pattern, event.text) is not None

@@ -506,7 +506,9 @@ def _may_follow(lines: Sequence[str]) -> bool:
 
 
 _REMARK = r"\b(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS)\b"
-_EXCEPTION = r"\W*(?:Traceback\b|thread '[^']*' panicked|[\w.]*(?:Error|Exception|Interrupt)\b)"
+_EXCEPTION = (
+    r"\W*(?:Traceback\b|thread '[^']*' panicked|(?:\w[\w.]*)?(?:Error|Exception|Interrupt)\b)"
+)
 # Source in a traceback or under a compiler's warning, a value of a printed dict, a docstring.
 _SHOWN = (
     r"raise \w|#\s*define\b|(?:warnings|log|logger|logging)\.\w+\(|\d+ \| "

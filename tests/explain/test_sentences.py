@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envcheck.explain.statements import read_stated
@@ -250,3 +252,9 @@ def test_what_does_not_fit_is_said_where_nothing_fails() -> None:
     report = judge_text(log).report
     assert report.verdict == COMPATIBLE
     assert "but you have protobuf 6.33.0" in report.headline
+
+
+def test_a_line_of_dots_is_read_at_once() -> None:
+    start = time.process_time()
+    read_stated(["Traceback (most recent call last):", "." * 20_000], 2)
+    assert time.process_time() - start < 1  # 7 s where a dot could be of the blanks and of the name

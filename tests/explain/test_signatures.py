@@ -145,6 +145,7 @@ NOT_IN_A_CASE = (
     "I external/local_xla/xla/tsl/cuda/cudart_stub.cc:32] Could not find cuda drivers on your machine",
     "[pip3] torch==2.8.0\nImportError: x.so: undefined symbol: _ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib",
     "ERROR: torch.whl is not a supported wheel on this platform.",
+    "Python version: 3.9.5\nERROR: torch-2.5.1-cp312-cp312-manylinux1_x86_64.whl is not a supported wheel on this platform.",
 )
 
 
