@@ -67,6 +67,8 @@ SHAPES = {
     "compiler": r"[\w.+-]+",
     "fault": "[a-z]+",
     "lacking": _NAME,
+    "unmet": r"[a-z0-9][a-z0-9.+-]+",
+    **dict.fromkeys(("unmet_release", "there"), r"\d[\w.+~:-]*"),
     "locker": "uv|poetry|pdm|pixi|pipenv",
     "flashinfer_label": r"cu\d{2,3}",
     "image_platform": r"[a-z0-9]+/[a-z0-9]+(?:/v\d)?",
@@ -489,9 +491,9 @@ class ClaimValues:
         return f"{wheel}-cu{self.wanted_major}" if wheel and self.wanted_major else ""
 
     @property
-    def absent_toolkit(self) -> str:
-        """Return the CUDA line of the folder that should hold nvcc."""
-        return self.log.absent_toolkit
+    def named_toolkit(self) -> str:
+        """Return the CUDA line of an installed toolkit, else of a folder that should hold one."""
+        return next(iter(self.log.cudas), self.log.absent_toolkit)
 
     @property
     def cuda_dashed(self) -> str:

@@ -320,7 +320,9 @@ def _use_right_copy(values: ClaimValues) -> Fix | None:
         return UseInstalledToolkit(installed[0])
     folders = filter(None, values.log.library_path.split(":"))
     others = tuple(
-        folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)
+        folder
+        for folder in folders
+        if re.search(r"(?i)cuda|cudnn|nvidia", folder) and "-packages/" not in folder
     )
     return RemoveFromLibraryPath(others)
 
@@ -330,11 +332,11 @@ def _install_toolkit(values: ClaimValues) -> Fix | None:
     stated = values.find_own_capture("cuda_wanted")
     if values.compiles:
         of_log = values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")
-        stated = values.absent_toolkit or of_log or stated
+        stated = of_log or stated
     cuda = match_shape(stated, r"\d{1,2}(?:\.\d)?") or values.cuda_line
     lines = values.matching_toolkits
-    if values.compiles and values.absent_toolkit:  # the folder that is set is not there
-        cuda = next(iter(values.log.cudas), cuda)
+    if values.compiles and (values.log.absent_toolkit or not cuda):  # what is there builds as well
+        cuda = values.named_toolkit or cuda
     if cuda in values.log.cudas:
         return UseInstalledToolkit(cuda, values.compiles)
     if cuda:
@@ -349,7 +351,7 @@ def _use_newer_ptxas(values: ClaimValues) -> UseNewerPtxas | None:
     return None
 
 
-def _install_cudnn(values: ClaimValues) -> InstallCudnn:
+def _install_cudnn(values: ClaimValues) -> Fix | None:
     """Name the cuDNN that is asked for.
 
     As a message does, as the release does, as the name of the library does.
@@ -358,6 +360,15 @@ def _install_cudnn(values: ClaimValues) -> InstallCudnn:
     library = next((parse_library(name).version for name in libraries if "cudnn" in name), "")
     of_release = values.row.cudnn if values.row else ""
     wanted = values.cudnn_wanted or of_release or major(library)
+    fits = [
+        version
+        for name, version in values.log.packages.items()
+        if name.startswith("nvidia-cudnn-cu")
+        and major(version) == major(wanted)
+        and numbers(version) >= numbers(wanted)
+    ]
+    if fits and values.log.library_path:  # the right one is there, and another is found first
+        return _use_right_copy(values)
     cuda = values.cuda_line or values.stated_major
     # its libraries are of the CUDA that is not wanted
     if values.claim.id == "cudnn-wrong-cuda-build":

@@ -110,7 +110,11 @@ def _judge_requirement(stated: Stated, log: Log, event: Callable[..., Event]) ->
     if is_met:
         return
     there = f", and {stated.found} is there" if stated.found else ""
+    raised = log.ending.raised
+    by = raised.owners[-1] if raised and raised.number == stated.number and raised.owners else ""
     message = f"{stated.what} {stated.releases} is required{there}."
+    if by not in ("", "python", stated.what):
+        message = f"{by} requires {stated.what} {stated.releases}{there}."
     if not stated.releases:
         message = f"{stated.what} is required and not installed."
     message = message[0].upper() + message[1:] if stated.what in _OF_PART else message
