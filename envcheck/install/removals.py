@@ -39,7 +39,8 @@ def list_removed(manager: str, packages: tuple[str, ...]) -> tuple[str, ...]:
 def list_chosen(argv: tuple[str, ...]) -> tuple[str, ...]:
     """List the packages that `ubuntu-drivers install` would take; none where it knows no driver."""
     words = tuple(word.partition(":")[2] for word in argv if word.startswith("nvidia:"))
-    options = ("--gpgpu",) if "--gpgpu" in argv else ("--recommended",)
+    options = ("--gpgpu",) if "--gpgpu" in argv else ()
+    options = options if words else ("--recommended",)
     answer = run_program(("ubuntu-drivers", "list", *options), _SECONDS, os.environ).value
     if answer is None or answer.returncode:
         raise UnreadRemovalsError("nothing says what it would install: see `ubuntu-drivers list`")

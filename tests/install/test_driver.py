@@ -302,6 +302,7 @@ FOR_COMPUTING = (
     "nvidia-driver-615-server, (kernel modules provided by linux-modules-nvidia-615-server-generic)\n"
     "nvidia-driver-580-server-open, (kernel modules provided by linux-modules-nvidia-580-server-open-generic)\n"
 )
+OF_580 = "nvidia-driver-580, (kernel modules provided by linux-modules-nvidia-580-generic)\n"
 CHOSEN = "nvidia-driver-595-open\nnvidia-driver-580-open\nnvidia-driver-615-open\n"
 
 
@@ -312,6 +313,8 @@ CHOSEN = "nvidia-driver-595-open\nnvidia-driver-580-open\nnvidia-driver-615-open
         ("nvidia-driver-595-open linux-modules-nvidia-595-open-generic\n", "",
          ("nvidia-driver-595-open", "linux-modules-nvidia-595-open-generic")),
         (FOR_COMPUTING, "580-server-open", ("nvidia-driver-580-server-open", "linux-modules-nvidia-580-server-open-generic")),
+        (f"nvidia-driver-390, (kernel modules provided by linux-modules-nvidia-390-generic)\n{OF_580}", "580",
+         ("nvidia-driver-580", "linux-modules-nvidia-580-generic")),
         ("ERROR:root:aplay command not found\n", "", ()),
     ],
 )  # fmt: skip

@@ -142,7 +142,7 @@ MACHINES: tuple[Machine, ...] = (
     ("u24-4070-secure", UB24, (RTX4090,), "", SECURE, (*UBUNTU, "reboot")),
     ("u24-k80", UB24, (K80,), "", {},  # written after ubuntu-drivers named no driver for it
      ("update", "install linux-headers-6.17.0-20-generic", "install nvidia-driver-470", "reboot")),
-    ("u24-1080", UB24, (GTX1080,), "", {}, (*UBUNTU, "reboot")),
+    ("u24-1080", UB24, (GTX1080,), "", {}, (*UBUNTU[:2], "ubuntu-drivers install nvidia:580", "reboot")),
     ("u26-k80", UB26, (K80,), "", {}, ()),
     ("el8-a100", EL8, (A100,), "", {},
      ("install epel-release", "install kernel-devel-4.18.0-553.el8_10.x86_64 kernel-headers-4.18.0-553.el8_10.x86_64",
