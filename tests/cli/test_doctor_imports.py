@@ -112,8 +112,9 @@ def test_a_death_decides_and_is_explained_by_its_traceback(
         "INCOMPATIBLE  torch 2.8.0 does not import: OSError: libcudart.so.12: cannot open shared"
     )
     assert "(the cause)" in printed
-    assert "seen: python.imports: torch 2.8.0: OSError: libcudart.so.12" in printed
     assert "error: import-failed (the cause)" not in printed
+    printed = doctor(capfd, "--env", "env", "-v")
+    assert "seen: python.imports: torch 2.8.0: OSError: libcudart.so.12" in printed
 
 
 def test_the_api_proves_if_asked_and_says_what_it_imports(folder: Path) -> None:
