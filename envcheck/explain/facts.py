@@ -123,7 +123,8 @@ class _LogFacts:
     def fill_builds(self, fact: Fact[tuple[FrameworkBuild, ...]]) -> Fact[Any]:
         """Add to the builds that are known what the log states of them."""
         if fact.value is None:
-            return _known(self.builds)
+            is_stated = isinstance(fact, Unknown) and self.builds
+            return _known(self.builds) if is_stated else fact
         stated = {item.distribution: item for item in self.builds}
         names = ("cuda_build", "cuda_version", "compute_capabilities")
         builds = []
