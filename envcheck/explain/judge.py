@@ -637,8 +637,8 @@ def _report_without_cause(
         what = "the last error." if last else "the cause."
         message = f"{' '.join(dict.fromkeys(meanings))} {shown} {what}"
         found = _with_next_step(log, _build_symptom(message, unclear), unclear)
-        if ending.advice:
-            found = replace(found, fix=Remedy(f"The tool itself says: {quote(ending.advice)}"))
+        if ending.advice or found.fix is None:
+            found = replace(found, fix=_say_what_helps(unclear, ending.advice))
         findings.insert(0, found)
     findings[:0] = [_build_symptom(_quote_message(claim), claim.events) for claim in claims]
     verdict = COMPATIBLE
@@ -659,6 +659,24 @@ def _report_without_cause(
     elif not headline:
         verdict, headline = UNDETERMINED, "This log contains no message that envcheck knows."
     return Report(verdict, "gpu", headline, tuple(findings), (), system=log.os)
+
+
+# Sample: RUN python setup.py bdist_wheel > /tmp/build.log 2>&1
+_REDIRECTED = re.compile(r"(?:&>|>)\s*([\w./~-]+)(?:\s+2>&1)?")
+
+
+def _say_what_helps(events: Iterable[Event], advice: str) -> Remedy:
+    """Quote the tool's advice; else say which output shows the cause."""
+    if advice:
+        return Remedy(f"The tool itself says: {quote(advice)}")
+    for event in events:
+        if (written := _REDIRECTED.search(event.text)) and "2>&1" in event.text:
+            name = quote(written[1])
+            return Remedy(f"The command wrote what it printed to {name}: explain that file.")
+    return Remedy(
+        "Explain the whole output of the command that failed, from its first line: the cause stands"
+        " above the last error, or in the output of another process."
+    )
 
 
 def _find_last_error(unclear: Sequence[Event], ending: Ending) -> str:
