@@ -239,6 +239,14 @@ class LocalHost:
     ) -> Fact[Mapping[str, Any]]:
         source = _read_child_source(script)
         answer = self._run((python, "-I", "-S", "-B", "-c", source, *arguments), timeout, {})
+        if (
+            isinstance(answer, Known)
+            and answer.value.returncode == 2
+            and "-I" in answer.value.stderr
+        ):
+            answer = self._run(
+                (python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {}
+            )  # Python 2
         return _parse_child_answer(answer, f"{script} in {python}")
 
     def _once(self, key: Tuple[str, ...], compute: Callable[[], T]) -> T:

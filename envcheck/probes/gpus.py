@@ -27,7 +27,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.host import read_cpu
-from envcheck.probes.nvml import find_driver_libraries, make_gpu, read_nvml
+from envcheck.probes.nvml import find_driver_libraries, make_gpu, read_nvml, read_smi_gpus
 
 WSL_DEVICE = "/dev/dxg"
 
@@ -35,7 +35,7 @@ WSL_DEVICE = "/dev/dxg"
 def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read all GPUs in the order of NVML, then those that it does not list.
 
-    Sources: PCI in sysfs (needs no driver), NVML, the device tree of a Jetson;
+    Sources: PCI in sysfs (needs no driver), NVML or nvidia-smi, the device tree of a Jetson;
     data/nvidia/gpus.json has missing names and capabilities. Readings are matched by PCI address;
     the numbering of CUDA is not used.
     """
@@ -47,6 +47,10 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
         bus = Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
     reported = read_nvml(host, find_driver_libraries(host).nvml_to_query).gpus
+    in_table = () if isinstance(reported, Known) else read_smi_gpus(host)
+    if in_table:
+        source = Source("command", "nvidia-smi", f"{len(in_table)} GPUs in its table")
+        reported = Known(in_table, source)
     on_bus = [read_bus_gpu(device, reported) for device in bus.value or () if device.is_gpu]
     gpus = _combine(on_bus, list(reported.value or ()), jetson.value)
     if gpus:

@@ -23,6 +23,7 @@ from envcheck.model import (
     collect_tried,
     from_file,
     list_fields,
+    replace,
 )
 from envcheck.model.text import find_group
 from envcheck.model.versions import cuda_of_number
@@ -309,6 +310,12 @@ _SMI_PATHS = {
 }
 _NO_DRIVER_CODES = (9, 12)  # the driver is not loaded; its library is not installed
 _MAX_OUTPUT = 1 << 18  # characters; the table of 16 GPUs with processes has a tenth of it
+# index, name, PCI address; in the line below, where it is shown, the memory used and in all
+_TABLE_ROWS = (
+    r"^\| +(\d+) +(\S.*?)(?: +(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM))? *\| +"
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)[^\n]*\n"
+    r"(?:\|[^|\n]*\| *(\d+)MiB */ *(\d+)MiB)?"
+)
 _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
 
 
@@ -350,6 +357,41 @@ def read_smi(host: Host, *, needed: bool) -> SmiReading:
     if isinstance(done, Known):
         return parse_smi(done.value, path)
     return _make_failed_smi_reading(path, done)
+
+
+def read_smi_gpus(host: Host) -> Tuple[Gpu, ...]:
+    """Read the GPUs in the table of nvidia-smi, which may find an NVML that is not found here."""
+    path = find_smi(host).value
+    done = host.run([path], timeout=2.0).value if path else None
+    return parse_table(done.stdout[:_MAX_OUTPUT], path) if done and path else ()
+
+
+def parse_table(text: str, where: str) -> Tuple[Gpu, ...]:
+    """Parse the GPUs of the table; a name that ends in "..." is abbreviated and so unknown.
+
+    "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                  N/A |"
+    "| N/A   33C    P0             51W /  400W |       3MiB /  40960MiB |      0%      Default |"
+    """
+    gpus = []
+    for index, name, bus, used, total in re.findall(_TABLE_ROWS, text, re.MULTILINE):
+        source = Source("command", where, f"{index} {name} {bus}")
+        full_name: Fact[str] = Known(name, source)
+        if name.endswith("..."):
+            full_name = Unknown("unparsable", f"nvidia-smi abbreviates the name: {name}", (where,))
+        gpu = make_gpu(
+            Unknown("failed", "the table of nvidia-smi does not show it", (where,)),
+            nvml_index=Known(int(index), source),
+            name=full_name,
+            pci_address=Known(normalize_pci_address(bus), source),
+        )
+        if total:
+            gpu = replace(
+                gpu,
+                memory_used_bytes=Known(int(used) << 20, source),
+                memory_bytes=Known(int(total) << 20, source),
+            )
+        gpus.append(gpu)
+    return tuple(gpus)
 
 
 def _make_failed_smi_reading(path: Fact[str], reason: Any) -> SmiReading:

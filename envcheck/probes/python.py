@@ -81,11 +81,18 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     if not isinstance(choice.answer, Known):
         return _make_unknown_facts(choice, choice.answer)
     answer, source = choice.answer.value, choice.answer.source
-    if not all(isinstance(answer.get(key), _type_of(field)) for field, key in _ANSWER_KEYS.items()):
+    if not _describes_interpreter(answer):
         unknown = Unknown(
             "unparsable", "its answer does not describe an interpreter", (source.where,)
         )
         return _make_unknown_facts(choice, unknown)
+    if "distributions" not in answer:  # Python 2
+        unknown = Unknown(
+            "failed", f"Python {answer['version']} is too old to inspect", (source.where,)
+        )
+        return replace(
+            _make_unknown_facts(choice, unknown), version=Known(str(answer["version"]), source)
+        )
     facts: Dict[str, Any] = {
         field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()
     }
@@ -96,6 +103,18 @@ def _describe_choice(host: Host, choice: PythonChoice, selection: PythonSelectio
     return PythonFacts(
         executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed
     )
+
+
+def _describes_interpreter(answer: Mapping[str, Any]) -> bool:
+    """Return whether a child's answer can be one of our script's.
+
+    Any program may answer in its place.
+    """
+    if not isinstance(answer.get("version"), str):
+        return False
+    if "distributions" not in answer:  # Python 2, which says no more than its version
+        return True
+    return all(isinstance(answer.get(key), _type_of(field)) for field, key in _ANSWER_KEYS.items())
 
 
 def _type_of(field: str) -> type:

@@ -164,6 +164,14 @@ def test_a_missing_interpreter_is_absent() -> None:
     assert isinstance(LocalHost().ask("named", python="/nowhere/python"), Absent)
 
 
+@pytest.mark.needs("posix")
+@pytest.mark.usefixtures("child")
+def test_an_interpreter_without_isolated_mode_gets_the_older_flags(tmp_path: Path) -> None:
+    body = 'if [ "$1" = -I ]; then echo "Unknown option: -I" >&2; exit 2; fi\nprintf \'{"flags": "%s %s"}\' $1 $2'
+    fact = ask_script(tmp_path, body)
+    assert known(fact) == {"flags": "-E -s"}
+
+
 def test_every_shipped_child_script_is_readable() -> None:
     assert "json" in local._read_child_source("interpreter_info")
     with pytest.raises(FileNotFoundError):

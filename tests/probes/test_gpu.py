@@ -157,6 +157,24 @@ def test_wsl_reads_gpus_from_nvml() -> None:
     assert isinstance(gpu.kernel_driver, Unknown)
 
 
+def test_gpus_come_from_nvidia_smi_where_nvml_does_not_answer() -> None:
+    place = "/usr/lib/wsl/lib/nvidia-smi"
+    table = (
+        "| NVIDIA-SMI 550.120   Driver Version: 551.61   CUDA Version: 12.4     |\n"
+        "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0  On |                  Off |\n"
+    )
+    (gpu,) = found(bare({**DXG, place: "binary"}, commands=[{"argv": [place], "stdout": table}]))
+    assert gpu.name.value == "NVIDIA GeForce RTX 4090"
+    assert gpu.compute_capability.value == "8.9"
+    assert gpu.pci_address.value == "0000:01:00.0"
+
+
+def test_a_broken_nvidia_smi_does_not_make_gpus_unknown() -> None:
+    place = "/usr/bin/nvidia-smi"
+    hanging = bare({place: "binary"}, commands=[{"argv": [place], "unknown": ["timeout", "2 s"]}])
+    assert isinstance(collect_gpus(hanging), Absent)
+
+
 def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     refusal = {"error": 999, "text": "Unknown Error"}
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):

@@ -96,6 +96,16 @@ def test_requirements_and_modules_match_importlib() -> None:
         assert answer[name]["installer"] == (real.read_text("INSTALLER") or "").strip()
 
 
+def test_python_2_reports_its_version() -> None:
+    for python in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
+        answer = describe(str(python), "-E", "-s", "-S", "-B")
+        assert answer == {
+            "executable": str(python),
+            "version": python.parts[-3],
+            "implementation": "cpython",
+        }
+
+
 def test_a_venv_is_detected_and_its_pth_files_are_read_but_not_run(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     (tmp_path / "editable").mkdir()

@@ -91,6 +91,18 @@ def test_a_text_file_and_a_folder_are_not_interpreters(tmp_path: Path) -> None:
     assert absent.executable == Absent((f"{tmp_path}/bin/python", f"{tmp_path}/bin/python3"))
 
 
+def test_python_2_is_too_old(tmp_path: Path) -> None:
+    answer = {"executable": "/p", "version": "2.7.18", "implementation": "cpython"}
+    python = write_script(tmp_path / "python", f"echo '{json.dumps(answer)}'")
+    facts = collect_python(LocalHost(), PythonSelection(python=python))
+    assert known(facts.version) == "2.7.18"
+    assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to inspect"
+    for real in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
+        assert known(
+            collect_python(LocalHost(), PythonSelection(python=str(real))).version
+        ).startswith("2.7")
+
+
 @pytest.mark.needs("linux", "c-compiler")
 def test_duplicate_owners_are_found(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")

@@ -15,6 +15,7 @@ from envcheck.probes.nvml import (
     find_smi,
     parse_banner,
     parse_smi,
+    parse_table,
     read_smi,
 )
 from tests.probes.gpu_machines import bare
@@ -33,6 +34,34 @@ def finished(stdout: str = "", code: int = 0, stderr: str = "") -> SmiReading:
 
 def sample(name: str) -> str:
     return (SAMPLES / f"smi_{name}.txt").read_text(encoding="utf-8")
+
+
+def test_gpus_in_the_table_of_a_real_binary() -> None:
+    first, second = parse_table(sample("550.163.01_table"), SMI)
+    assert first.name.value == "NVIDIA A100-SXM4-40GB"
+    assert first.pci_address.value == "0000:07:00.0"
+    assert second.nvml_index.value == 1
+    assert (first.memory_bytes.value, first.memory_used_bytes.value) == (40960 << 20, 3 << 20)
+    (cut, _) = parse_table(sample("470.256.02_table"), SMI)
+    assert isinstance(cut.name, Unknown)
+    assert "NVIDIA A100-SXM..." in cut.name.detail
+
+
+def test_a_gpu_whose_memory_the_table_does_not_show() -> None:
+    first, second = parse_table(MIG_TABLE, SMI)
+    assert first.memory_bytes.value == 40960 << 20
+    assert second.name.value == "NVIDIA H100 PCIe"
+    assert isinstance(second.memory_bytes, Unknown)
+
+
+MIG_TABLE = """\
+|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                   On |
+| N/A   33C    P0             51W /  400W |       3MiB /  40960MiB |     N/A      E. Process |
+|                                         |                        |             Enabled* |
+|   1  NVIDIA H100 PCIe               On  |   00000000:08:00.0 Off |                  N/A |
+|ERR!  ERR! ERR!            ERR! /  ERR!  |   Unable to read       |     ERR!         ERR! |
+|  0    1   0   0  |              11MiB / 20096MiB    | 42      0 |  3   0    2    0    0 |
+"""
 
 
 @pytest.mark.parametrize("version", ["470.256.02", "535.261.03", "550.163.01"])

@@ -33,6 +33,9 @@ def describe(environ, without_packages="", prefix=""):
 
     With a prefix, describe the environment there from its files: nothing of it is run.
     """
+    if sys.version_info[0] < 3:
+        version = ".".join(str(part) for part in sys.version_info[:3])
+        return {"executable": sys.executable, "version": version, "implementation": "cpython"}
     about = read_environment(prefix) if prefix else describe_this()
     base, venv, config, library = (about.pop(key) for key in ("base", "venv", "config", "library"))
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
