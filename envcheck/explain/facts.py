@@ -56,7 +56,7 @@ _DISTRIBUTIONS = (
     "linuxmint",
 )
 _HOSTS = tuple(item for item in FRAMEWORKS if item.cuda.hosts_extensions)  # say what they hold
-_OPENER = "tensorflow"  # says which CUDA libraries it opened
+_OPENER = next(item.name for item in FRAMEWORKS if item.logs.names_opened)
 _CONDA_BUILD = r"py\d|cuda|cpu|gpu|mkl|\bh[0-9a-f]{6}"
 _LISTS = (
     *(f"pip-list-{item.name}" for item in FRAMEWORKS),

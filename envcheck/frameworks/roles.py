@@ -99,6 +99,7 @@ class LogTraits:
     guesses: Tuple[str, ...] = ()
     # frameworks whose words its own logs hold as well: both are built on XLA
     words_of_others: Tuple[str, ...] = ()
+    names_opened: bool = False  # they name each CUDA library that it opened
 
 
 @dataclass
