@@ -188,11 +188,11 @@ def test_a_process_whose_peer_is_gone_does_not_say_why() -> None:
 
 
 def test_the_tools_own_advice_takes_the_place_of_a_general_remedy() -> None:
-    said = "ValueError: model type `x9` but Transformers does not recognize this architecture."
-    log = f"{said}\n\nYou can update Transformers with the command `pip install -U transformers`."
+    said = "ImportError: This file requires a package, but it was not found in your environment."
+    log = f"{said}\n\nYou can install it with the command `pip install -U nine`."
     found = judge_text(log).report.findings[0]
     assert found.fix is not None
-    assert found.fix.summary.endswith("proposes: pip install -U transformers")
+    assert found.fix.summary.endswith("proposes: pip install -U nine")
 
 
 def test_a_source_that_a_compiler_refuses_is_named() -> None:

@@ -29,9 +29,9 @@ from tests.rules.factory_machine import UNREAD, context, known
 SYSTEMS = ("windows", "darwin")
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 PROGRAMS = {  # what a Windows or a Mac has, or what a fix has just had installed
-    "windows": "cd cmake cmd conda docker envcheck ffmpeg kubectl mim move ninja nvcc nvidia-smi pip poetry powershell py "
+    "windows": "cd cmake cmd conda docker envcheck ffmpeg git kubectl mim move ninja nvcc nvidia-smi pip poetry powershell py "
     "python reg Rscript set taskkill tf_upgrade_v2 uv vllm wandb wevtutil where.exe winget wsl.exe",
-    "darwin": "cd cmake conda df docker env envcheck export ffmpeg find kill kubectl ln mim mkdir mv ninja pip poetry printenv printf "
+    "darwin": "cd cmake conda df docker env envcheck export ffmpeg find git kill kubectl ln mim mkdir mv ninja pip poetry printenv printf "
     "ps python python3 python3.9 python3.12 rm rmdir Rscript sh source tail test tf_upgrade_v2 ulimit uname unset uv vllm wandb",
 }
 STRANGE = {
