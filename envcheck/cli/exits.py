@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from typing import Any
 
 from envcheck.host.interruption import exit_on_interrupt, remove_handler, was_interrupted
 from envcheck.host.process import has_working_folder, kill_programs_on_signal, kill_running_programs
@@ -90,14 +91,42 @@ def _do_with_output(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _complete_streams() -> Iterator[None]:
-    """Replace streams that the caller closed (`>&-`), until the end of the block."""
+    """Replace streams that are missing or incomplete, until the end of the block."""
     streams = sys.stdout, sys.stderr
-    with open(os.devnull, "w", encoding="utf-8") as sink:  # noqa: PTH123 - a path would be an import
-        sys.stdout, sys.stderr = (stream or sink for stream in streams)
-        try:
-            yield
-        finally:
-            sys.stdout, sys.stderr = streams
+    sys.stdout, sys.stderr = map(_complete_stream, streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _complete_stream(stream: Any) -> Any:
+    if stream is None:  # the caller closed it (`>&-`), and every print would fail
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the end
+    is_complete = (
+        getattr(stream, "encoding", None)
+        and hasattr(stream, "isatty")
+        and hasattr(stream, "fileno")
+    )
+    return stream if is_complete else _TextSink(stream)
+
+
+class _TextSink(io.TextIOBase):
+    """A text stream that writes into an object that has only `write` and `flush`."""
+
+    encoding = "utf-8"
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError("this stream takes text")  # click tries with bytes what a stream takes
+        self._target.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._target.flush()
 
 
 def _replace_unprintable_characters() -> None:
@@ -112,9 +141,7 @@ def _replace_unprintable_characters() -> None:
             and hasattr(stream, "reconfigure")
         ):
             stream.reconfigure(encoding="ascii", errors="replace")
-        elif (stream.encoding or "utf-8").lower() not in ("utf-8", "utf8") and hasattr(
-            stream, "reconfigure"
-        ):
+        elif stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 
