@@ -1506,6 +1506,7 @@ _PROJECT_FILES = (
     *("requirements.txt", "Dockerfile", "environment.yml", "environment.yaml"),
     *("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml"),
     *("uv.lock", "pylock.toml", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock"),
+    "pixi.toml",
     *("conda-lock.yml", "setup.py"),
 )
 

@@ -146,6 +146,7 @@ class Image:
 
 
 NO_IMAGE = Image("", "")
+NO_DRIVER = "none"  # of a project for which pixi chooses builds as if there were none
 
 
 @dataclass
@@ -171,7 +172,8 @@ class Blueprint:
     indexes: Lines = ()  # lines of a requirements file that name a package index
     removals: Lines = ()  # names that a command uninstalls
     conda: Lines = ()  # match specs: "cudatoolkit=11.2"
-    conda_driver: str = ""  # the major of the driver's CUDA that CONDA_OVERRIDE_CUDA states
+    # the major of the driver's CUDA that CONDA_OVERRIDE_CUDA, or pixi's project, states
+    conda_driver: str = ""
     compiles: Lines = ()  # what needs nvcc
     may_compile: Lines = ()  # what builds an extension, of CUDA code or not
     inherited: Lines = ()  # requirements installed in a stage that this one copies from

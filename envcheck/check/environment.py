@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from envcheck.check.blueprint import Blueprint, Image, Line, find_named, find_spec
+from envcheck.check.blueprint import NO_DRIVER, Blueprint, Image, Line, find_named, find_spec
 from envcheck.check.requirement_files import is_on_index
 from envcheck.check.selection import may_hold
 from envcheck.frameworks import identities, identity
@@ -674,6 +674,8 @@ class Environment:
         is_pinned = spec is not None and channel == "pytorch"
         twin = find_named(conda, "pytorch-cuda", f"{name}-gpu")
         if is_pinned or twin or name.endswith("-gpu") or "cuda" in build or "cuda" in stated:
+            if self.blueprint.conda_driver == NO_DRIVER:
+                return Known(value=False, source=_at(line)), cuda
             if built and self._lacks_conda_driver():
                 why = "conda-forge's builds for CUDA require __cuda: state CONDA_OVERRIDE_CUDA"
                 return Unknown("failed", why, (line.location,)), cuda
@@ -714,7 +716,8 @@ class Environment:
 
     def _lacks_conda_driver(self) -> bool:
         """Return whether conda sees no driver, as while an image is built."""
-        return bool(self.image.source) and not self.blueprint.conda_driver
+        told = self.blueprint.conda_driver
+        return told == NO_DRIVER or (bool(self.image.source) and not told)
 
     def _find_channel(self, line: Line) -> str:
         """Return the first channel named that has a framework's release; "" for none."""

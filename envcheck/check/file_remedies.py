@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import InstallPackages
-from envcheck.check.blueprint import Line, Lines, find_named
+from envcheck.check.blueprint import NO_DRIVER, Line, Lines, find_named
 from envcheck.check.environment import CONDA_CUDA, Environment, Place
 from envcheck.diagnosis.planned import name_working_releases
 from envcheck.matrix.companions import TorchBuild, find_file
@@ -292,7 +292,7 @@ def _choose_build_of_conda(line: Line, environment: Environment) -> Remedy | Non
     image, pinned = environment.image, find_named(environment.blueprint.conda, *CONDA_CUDA)
     if line.spec[0] == "cpuonly":
         return Remedy("Use pytorch-cuda, or pytorch-gpu from conda-forge, instead of cpuonly.")
-    if environment.blueprint.kind == "lock file":
+    if environment.blueprint.kind == "lock file" or environment.blueprint.conda_driver == NO_DRIVER:
         asked = '`[system-requirements] cuda = "12"` for pixi, `__cuda` for conda-lock'
         return Remedy(f"State the driver's CUDA in the project ({asked}), and lock it again.")
     if image.is_named:

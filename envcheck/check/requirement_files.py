@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.actions.extras import needs_extra
 from envcheck.check.blueprint import (
+    NO_DRIVER,
     Blueprint,
     FileError,
     Files,
@@ -29,7 +30,7 @@ from envcheck.frameworks import framework_of
 from envcheck.host.documents import dig, list_in, parse_toml, table_in, tables_in
 from envcheck.matrix.companions import companion_row
 from envcheck.matrix.package_index import package_index
-from envcheck.model import RequestError, canonical_name, major_minor
+from envcheck.model import RequestError, canonical_name, major, major_minor
 from envcheck.model.quoting import quote
 from envcheck.model.versions import (
     Requirement,
@@ -208,19 +209,41 @@ def parse_project(text: str, path: str, selection: Selection | None = None) -> B
         return Blueprint(path, "lock file", requirements=lines, gaps=left_out)
     places = Places(text, path)
     stated = _list_asked(document, places, selection or USUAL)
+    conda, driver = _read_pixi(document, places)
     gaps: Lines = ()
     is_open = "dependencies" in list_in(document, "project", "dynamic")
-    if path.endswith(".toml") and (is_open or not (stated or document.get("project"))):
+    if path.endswith(".toml") and (is_open or not (stated or conda or document.get("project"))):
         gaps = (Line(f"{path} does not state its dependencies, which are not judged.", path),)
     pinned, key, admitted = find_python(document)
     return Blueprint(
         path,
         "project file",
-        python=Line(pinned, places.key("python_version")) if pinned else None,
+        python=Line(pinned, places.key("python_version")) if pinned else _find_python(conda),
         pythons=_find_pythons(admitted, places.key(key)),
         requirements=stated,
+        conda=conda,
+        conda_driver=driver,
         gaps=gaps,
     )
+
+
+def _read_pixi(document: Table, places: Places) -> tuple[Lines, str]:
+    """Return the conda specs of pixi's default environment, and the CUDA of the driver it is for.
+
+    Sample: [dependencies]
+            pytorch-gpu = { version = "2.5.*", channel = "conda-forge" }
+    """
+    own = table_in(document, "tool", "pixi") or document  # of pixi.toml
+    workspace = table_in(own, "workspace") or table_in(own, "project")
+    channels = " ".join(map(str, list_in(workspace, "channels")))
+    conda = []
+    for name, value in table_in(own, "dependencies").items() if channels else ():
+        row = value if isinstance(value, dict) else {"version": value}
+        words = (name, str(row.get("version", "*")), str(row.get("build", "")))
+        text = " ".join(word for word in words if word not in ("", "*"))
+        conda.append(Line(text, places.key(name), links=str(row.get("channel", channels))))
+    driver = major(str(dig(own, "system-requirements", "cuda") or ""))
+    return tuple(conda), driver or (NO_DRIVER if conda else "")
 
 
 def _read_document(text: str, path: str) -> Table:

@@ -17,7 +17,10 @@ from envcheck.model.versions import name_of
 
 _Table = Mapping[str, Any]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_MAIN = ("default", "packages", "tool.poetry.dependencies")
+_MAIN = (
+    *("default", "packages", "tool.poetry.dependencies"),
+    *("pypi-dependencies", "tool.pixi.pypi-dependencies"),
+)
 _DEVELOPMENT = ("develop", "dev-packages", "tool.poetry.dev-dependencies")
 _INDEXES = ("tool.uv.index", "tool.poetry.source", "tool.pdm.source", "source", "_meta.sources")
 _MARKERS = ("sys_platform", "platform_machine", "platform_system", "python_version", "os_name")

@@ -44,13 +44,7 @@ from envcheck.rules import (  # noqa: F401 - importing these registers their rul
     variables,
 )
 from envcheck.rules.builds import Build
-from envcheck.rules.catalogue import (
-    BUILD,
-    catalogue,
-    rank_findings,
-    shorten_message,
-    what_stops,
-)
+from envcheck.rules.catalogue import BUILD, catalogue, rank_findings, shorten_message, what_stops
 from envcheck.rules.context import RULES, Check, Context, Rule, Target, UndecidedError, once, rule
 from envcheck.rules.gpu_releases import cuda_starts
 from envcheck.rules.python import DEATH
@@ -88,19 +82,7 @@ def find(
             run.decide(item)
     undecided = run.undecided()
     found = variables.weigh_rescues(context, _without_repeats(run.findings, undecided))
-    findings = [
-        *found,
-        *undecided,
-        *[
-            Finding(
-                "plugin-failed",
-                UNDETERMINED,
-                NOTE,
-                f"The plugin `{name}` is left out: {reason}.",
-            )
-            for name, reason in plugins.list_failures()
-        ],
-    ]
+    findings = [*found, *undecided, *_list_left_out()]
     if not context.python.imports.value or (only and DEATH not in only):
         return findings, run.checked
     from envcheck.rules.imports import tried_imports, weigh_imports  # 1 ms
@@ -133,6 +115,14 @@ def _list_usable_rules() -> list[Rule]:
         else:
             usable.append(item)
     return usable
+
+
+def _list_left_out() -> list[Finding]:
+    """Note each plugin that could not be used, in one line."""
+    return [
+        Finding("plugin-failed", UNDETERMINED, NOTE, f"The plugin `{name}` is left out: {reason}.")
+        for name, reason in plugins.list_failures()
+    ]
 
 
 _BELOW_FRAMEWORKS = ("hardware", "driver", "runtime")  # layers

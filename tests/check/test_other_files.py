@@ -1086,3 +1086,48 @@ def test_values_of_any_type_in_tables_end_nothing() -> None:
     ):
         judged(text, "pyproject.toml")
     assert judged("torchvision===.19.0\n", "requirements.txt").verdict == "undetermined"
+
+
+PIXI = """[workspace]
+channels = ["conda-forge"]
+platforms = ["linux-64"]
+[dependencies]
+python = "3.11.*"
+{}
+{}"""
+DRIVER = '[system-requirements]\ncuda = "12"\n'
+
+
+@pytest.mark.parametrize(
+    ("stated", "more", "verdict", "found"),
+    [
+        ('pytorch-gpu = "2.5.*"', DRIVER, "compatible", ""),
+        # pixi solves as if there were no driver, and pytorch-gpu requires one
+        ('pytorch-gpu = "2.5.*"', "", "incompatible", "framework-cpu-build"),
+        ('pytorch = {version = "2.5.*", build = "cuda*"}', DRIVER, "compatible", ""),
+        (
+            "[pypi-dependencies]\ntorch = '==2.5.1'\ntorchvision = '==0.19.0'",
+            "",
+            "incompatible",
+            "dependency-conflict",
+        ),
+    ],
+)
+def test_the_tables_of_pixi(stated: str, more: str, verdict: str, found: str) -> None:
+    report = judged(PIXI.format(stated, more), "pixi.toml", GPU)
+    assert report.verdict == verdict, report.findings
+    errors = [item.id for item in report.findings if item.severity == "error"]
+    assert errors == [found] * bool(found)
+    if found == "framework-cpu-build":
+        assert report.findings[0].fix is not None
+        assert '`[system-requirements] cuda = "12"`' in report.findings[0].fix.summary
+
+
+def test_pixis_tables_in_a_pyproject() -> None:
+    text = PIXI.format('pytorch-gpu = "2.5.*"', "")
+    inside = text.replace("[workspace]", "[tool.pixi.workspace]")
+    inside = inside.replace("[dependencies]", "[tool.pixi.dependencies]")
+    report = judged('[project]\nname = "a"\n' + inside, "pyproject.toml", GPU)
+    assert [item.id for item in report.findings if item.severity == "error"] == [
+        "framework-cpu-build"
+    ]

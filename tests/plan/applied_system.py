@@ -18,7 +18,7 @@ _NOTHING = (
     r"|apt-get install -y ubuntu-drivers-common|sh -c for each in /etc/apt/sources.list .*"
 )
 _PACKAGES = (
-    r"apt-get install -y (linux-headers|nvidia-)\S*|ubuntu-drivers install|dnf install -y .*nvidia.*"
+    r"apt-get install -y (linux-headers|nvidia-)\S*|ubuntu-drivers install( \S+)*|dnf install -y .*nvidia.*"
     r"|dkms autoinstall( --force)?|mokutil --import .*|sh -c printf .*blacklist nouveau.*"
 )
 

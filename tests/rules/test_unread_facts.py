@@ -24,10 +24,6 @@ ACCEPTED = {
         "driver.device_nodes.accessible",
         "driver-missing",
     ): "It says that nothing which was read explains cuInit.",
-    (
-        "driver.libcuda_path",
-        "driver-missing",
-    ): "It says that nothing which was read explains cuInit.",
     ("host.wsl_version", "driver-missing"): "It says that nothing which was read explains cuInit.",
     (
         "host.secure_boot",
