@@ -54,7 +54,7 @@ def describe_rule(name: str) -> RulePage:
     sentences = ((rule.check.__doc__ or "").partition("\n\n")[0] for rule in rules)
     return RulePage(
         entry,
-        load_data("advice/log_lines", LogLines).lines.get(name, ()),
+        load_data("evidence/log_lines", LogLines).lines.get(name, ()),
         tuple(" ".join(sentence.split()) for sentence in sentences if sentence),
         tuple(dict.fromkeys(fact for rule in rules for fact in rule.needs)),
         tuple(dict.fromkeys(_list_fixes(name))),

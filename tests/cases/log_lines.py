@@ -1,4 +1,4 @@
-"""Write data/advice/log_lines.json: the lines of logs that state each finding, as people search for them.
+"""Write data/evidence/log_lines.json: the lines of logs that state each finding, as people search for them.
 
     python -m tests.cases.log_lines
 
@@ -22,7 +22,7 @@ from envcheck.model.quoting import quote
 from envcheck.rules.catalogue import catalogue
 from tests.cases.judged import NOISE, Judged, judged_cases
 
-FILE = Path(__file__).parents[2] / "data/advice/log_lines.json"
+FILE = Path(__file__).parents[2] / "data/evidence/log_lines.json"
 _CORPUS = ("reported", "composed")
 _LONGEST = 160  # characters of a line that are shown
 _DECIDING = 12  # lines of a finding that decided a log

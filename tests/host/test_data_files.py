@@ -49,7 +49,7 @@ from envcheck.rules.requirements import ExtraTable, PipTags, TriedRequirements
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
     ("frameworks/built_when_used", BuiltWhenUsed),
-    ("advice/log_lines", LogLines),
+    ("evidence/log_lines", LogLines),
     ("advice/machine_steps", MachineSteps),
     ("packages/index", Companions),
     ("packages/documented_gpus", DocumentedGpusTable),
