@@ -76,7 +76,7 @@ def with_file_remedy(
         fix = _build_for_gpu(places, environment) or fix
     elif finding.id == "driver-not-in-container" and environment.blueprint.lacks_gpu:
         fix = Remedy(f"Add `gpus: all` to {environment.blueprint.lacks_gpu.text}.")
-    elif finding.id in _OF_STATED_HARDWARE and finding.severity != "note":
+    elif finding.id in _OF_STATED_HARDWARE and finding.severity != "note" and not finding.stops:
         fix = _another_release(fix, places, environment, context)
     left_out = _leave_out(finding, places, environment)
     fix = left_out or (_edit(fix, places, environment.blueprint.conda) if fix else None)

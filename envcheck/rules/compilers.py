@@ -346,13 +346,8 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
         return
     version, ids = describe(install.version), set[str]()
     for item in judged_gpus(context):
-        if item.first_toolkit and is_older(version, item.first_toolkit):
-            finding_id, support = "gpu-arch-too-new", f"from CUDA {item.first_toolkit} on"
-        elif item.last_toolkit and is_older(item.last_toolkit, version):
-            finding_id, support = "gpu-arch-too-old", f"up to CUDA {item.last_toolkit}"
-        else:
-            continue
-        if finding_id in ids:
+        finding_id, support = _refuse(version, item.first_toolkit, item.last_toolkit)
+        if not support or finding_id in ids:
             continue
         ids.add(finding_id)
         yield context.report(
@@ -364,6 +359,46 @@ def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
             severity=_choose_severity(context, WARNING),
             cure=CompileForGpu(item.capability, is_newer=finding_id == "gpu-arch-too-new"),
         )
+
+
+@rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)
+def nvcc_knows_targets(context: Context) -> Iterator[Finding]:
+    """Find an nvcc that does not know a compute capability that TORCH_CUDA_ARCH_LIST names.
+
+    It warns: packages that pass -gencode flags of their own do not read the variable
+    (torch.utils.cpp_extension._get_cuda_arch_flags).
+    """
+    asked = context.environment.get("TORCH_CUDA_ARCH_LIST", "")
+    install = compiling_toolkit(context) if asked else None
+    if install is None:
+        return
+    version = describe(install.version)
+    for capability in re.findall(r"\b\d+\.\d\b", asked):
+        row = context.matrix.architecture(capability)
+        if row is None:
+            continue
+        finding_id, support = _refuse(version, row.first_toolkit, row.last_toolkit)
+        if support:
+            yield context.report(
+                f"TORCH_CUDA_ARCH_LIST asks for compute capability {capability}, for which nvcc of"
+                f" CUDA {version}{install.place} cannot build: it is supported {support}.",
+                ("host.environment", f"TORCH_CUDA_ARCH_LIST={asked}"),
+                toolkit_evidence(install),
+                cite(f"compute capability {capability}", support, row),
+                finding_id=finding_id,
+                cure=CompileForGpu(capability, is_newer=finding_id == "gpu-arch-too-new"),
+                stops=BUILD,
+            )
+            return
+
+
+def _refuse(version: str, first: str | None, last: str | None) -> tuple[str, str]:
+    """Return the finding, and which toolkits build for a GPU, where one of a version does not."""
+    if first and is_older(version, first):
+        return "gpu-arch-too-new", f"from CUDA {first} on"
+    if last and is_older(last, version):
+        return "gpu-arch-too-old", f"up to CUDA {last}"
+    return "", ""
 
 
 def is_compiling(context: Context) -> bool:

@@ -183,6 +183,27 @@ def test_what_compiles_needs_the_devel_image(step: str) -> None:
     assert "toolkit-missing" not in [name for name, _ in on_devel]
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("3.5;7.0;8.0", ["gpu-arch-too-old"]),
+        ("7.0 8.0+PTX 12.0", ["gpu-arch-too-new"]),
+        ("7.0 8.0 9.0+PTX", []),
+        ("Ampere", []),
+    ],
+)
+def test_the_toolkit_must_know_the_gpus_that_are_built_for(asked: str, found: list[str]) -> None:
+    devel = CUDA_124.replace("runtime", "devel")
+    report = judged(
+        f'FROM {devel}\nENV TORCH_CUDA_ARCH_LIST="{asked}"\nRUN pip install torch==2.5.1\n'
+    )
+    warned = [item for item in report.findings if item.id.startswith("gpu-arch")]
+    assert [(item.id, item.severity) for item in warned] == [(name, "warning") for name in found]
+    if found:
+        assert warned[0].fix is not None
+        assert told(report) == [(found[0], "Dockerfile:2")]
+
+
 def extension(*classes: str) -> str:
     calls = "".join(f"    {name}('a', ['a.cu']),\n" for name in classes)
     return f"from torch.utils.cpp_extension import *\nsetup(ext_modules=[\n{calls}])\n"
