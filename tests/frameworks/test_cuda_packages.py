@@ -67,7 +67,7 @@ def test_the_distribution_is_the_one_for_the_driver_and_the_gpu(
         ),
         ("numba-cuda[cu13]", machine("3.12", OLD, "8.9"), "needs driver >= 580.65.06"),
         ("cupy", machine("3.12"), "CuPy computes on NVIDIA GPUs only."),
-        ("cupy", machine("3.8", NEW, "8.9"), "Python"),
+        ("cupy", machine("3.7", NEW, "8.9"), "Python"),
     ],
 )
 def test_what_cannot_be_has_its_reason(text: str, on: Description, reason: str) -> None:
