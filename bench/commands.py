@@ -241,7 +241,7 @@ REFUSALS = (
     r"no Python environment found|no Python to test was found",
     r"holds a Python that other programs use",
     r"not installed in the inspected environment|no such GPU here",
-    r"sinfo does not answer",
+    r"sinfo does not answer|Slurm lists no node",
     r"(uv|conda, mamba and micromamba|Python 3\.\d+) (is|are) not installed",
     r"nobody can confirm",
     r"matrix cannot be fetched\. https://localhost:9/matrix\.json cannot be read",
