@@ -252,7 +252,8 @@ def fit_to_project(action: Action, tool: str) -> Action:
 
 
 def _installs(action: Action, python: str) -> bool:
-    return getattr(action, "python", "") == python and "installer" in list_fields(action)
+    has_tool = {"installer", "program"}.issubset(list_fields(action))
+    return has_tool and getattr(action, "python", "") == python
 
 
 def _needs_pip(action: Action, python: str) -> bool:
