@@ -135,6 +135,27 @@ def check_document(document: dict[str, Any], path: str) -> None:
                     f"The matrix file {path} has a row that cites"
                     f" {citation!r}, which it does not hold."
                 )
+    for row in document.get("problems", ()):
+        _check_ranges(row, path)
+
+
+def _check_ranges(problem: Mapping[str, Any], path: str) -> None:
+    """Raise MatrixError for a known problem with a range or a requirement that is none."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        for cell in ("specifier", "pythons", "compute_capabilities"):
+            SpecifierSet(problem.get(cell, ""))
+        for text in (problem.get("condition", ""), *problem.get("fix", "").split()):
+            if text:
+                Requirement(text)
+    except (InvalidRequirement, InvalidSpecifier) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise MatrixError(
+            f"The matrix file {path} has a known problem, {problem['id']}, that names no range:"
+            f" {reason}."
+        ) from None
 
 
 def check_cells(cells: Mapping[str, Any]) -> None:

@@ -300,6 +300,14 @@ def test_another_hash(tmp_path: Path) -> None:
             newer(lambda content: content["drivers"]["550"].update(citations=["none"])),
             "which it does not hold",
         ),
+        *(
+            (
+                newer(lambda content, cell=cell: content["problems"][0].update({cell: "12"})),
+                "no range",
+            )
+            for cell in ("specifier", "pythons", "compute_capabilities")
+        ),
+        (newer(lambda content: content["problems"][0].update(condition="numpy>")), "no range"),
     ],
     ids=[
         "empty",
@@ -315,6 +323,10 @@ def test_another_hash(tmp_path: Path) -> None:
         "long-key",
         "row",
         "citation",
+        "specifier",
+        "pythons",
+        "capabilities",
+        "condition",
     ],
 )
 def test_content_that_is_no_matrix(tmp_path: Path, content: bytes, words: str) -> None:
