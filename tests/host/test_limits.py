@@ -80,7 +80,7 @@ def test_children_in_sessions_of_their_own_end_too(
     code = f"import subprocess; subprocess.Popen('{start} {sleep}', shell=True); time.sleep(1); report.write(b'x'); "
     found = run(tmp_path, code + ("time.sleep(98761)" if bounds is not LARGE else ""), bounds)
     assert (found.ended, found.report) == ("exited" if bounds is LARGE else "time", "x")
-    assert sleep not in list_processes()
+    wait_for(lambda: sleep not in list_processes(), "the end of the child")
 
 
 def test_children_of_others_are_left_alone(tmp_path: Path) -> None:
