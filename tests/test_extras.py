@@ -181,6 +181,27 @@ def test_pipx_gets_its_own_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert message("html").endswith("type: pipx inject envcheck-gpu 'jinja2>=3.1'")
 
 
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        ('{ name = "envcheck-gpu", directory = "/srv/my clone" }', "'/srv/my clone'"),
+        ('{ name = "envcheck-gpu", editable = "/srv/clone" }', "--editable /srv/clone"),
+        ('{ name = "envcheck-gpu", path = "/srv/x.whl" }', "/srv/x.whl"),
+        (
+            '{ name = "envcheck-gpu", specifier = "==0.1.0" }, { name = "pyyaml", specifier = ">=6" }',
+            "envcheck-gpu==0.1.0 --with 'pyyaml>=6'",
+        ),
+    ],
+)
+def test_a_tool_of_uv_is_installed_again_with_what_it_has(
+    requirements: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    receipt = f"[tool]\nrequirements = [{requirements}]\n"  # as uv 0.13 writes it
+    (tmp_path / "uv-receipt.toml").write_text(receipt, encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert message("html").endswith(f"type: uv tool install {words} --with 'jinja2>=3.1'")
+
+
 def test_a_throw_away_environment_of_uvx_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", "/home/u/.cache/uv/archive-v0/Xy1")
     assert message("html").endswith("type the same command with: uvx --with 'jinja2>=3.1'")

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from envcheck import DISTRIBUTION
 from envcheck.actions.program import is_single_file, is_throwaway
 from envcheck.actions.shells import type_here
+from envcheck.host.documents import dig, parse_toml
 from envcheck.model import UserError
 
 # Extra -> the modules that it brings and that a command cannot do without.
@@ -67,9 +68,13 @@ def _describe_addition(extra: str) -> str:
     packages = _list_packages(extra)
     if Path(sys.prefix, "pipx_metadata.json").is_file():
         return f"To add it, type: {type_here('pipx', 'inject', Path(sys.prefix).name, *packages)}"
+    options = tuple(word for package in packages for word in ("--with", package))
     if is_throwaway():
-        options = (word for package in packages for word in ("--with", package))
         return f"To add it, type the same command with: {type_here('uvx', *options)}"
+    receipt = Path(sys.prefix, "uv-receipt.toml")
+    if receipt.is_file():
+        again = _read_receipt(receipt.read_text(encoding="utf-8"))
+        return f"To add it, type: {type_here('uv', 'tool', 'install', *again, *options)}"
     if is_single_file() and sys.prefix == sys.base_prefix:
         made = type_here(*_pip_words("~/.envcheck/bin/python"), *packages)
         return (
@@ -77,6 +82,26 @@ def _describe_addition(extra: str) -> str:
             f" ~/.envcheck/bin/python. To make it, type: python3 -m venv ~/.envcheck && {made}"
         )
     return f"To add it, type: {type_here(*_pip_words(sys.executable), *packages)}"
+
+
+def _read_receipt(text: str) -> tuple[str, ...]:
+    """Return the words with which `uv tool install` makes this installation again.
+
+    Sample: [tool]
+            requirements = [{ name = "envcheck-gpu", directory = "/srv/envcheck" },
+            { name = "pyyaml", specifier = ">=6" }]
+    """
+    own: tuple[str, ...] = (DISTRIBUTION,)
+    beside: list[str] = []
+    for row in dig(parse_toml(text), "tool", "requirements") or ():
+        wanted = row["name"] + row.get("specifier", "")
+        if row["name"] != DISTRIBUTION:
+            beside += ["--with", wanted]
+        elif "editable" in row:
+            own = ("--editable", row["editable"])
+        else:
+            own = (row.get("directory") or row.get("path") or row.get("url") or wanted,)
+    return (*own, *beside)
 
 
 def _pip_words(python: str) -> tuple[str, ...]:

@@ -209,7 +209,7 @@ class Blueprint:
 
 
 def find_named(conda: Iterable[Line], *names: str) -> Line | None:
-    """Return the first of conda's specs that asks for one of `names`."""
+    """Return the first spec of conda that is for one of these packages."""
     return next((line for line in conda if line.spec[0] in names), None)
 
 
@@ -256,10 +256,9 @@ def _cut(text: str, operator: str, word: str) -> str:
     pattern, _, replacement = word.partition("/") if operator[0] == "/" else (word, "", "")
     if not pattern or pattern.count("*") > 1 or max(len(text), len(pattern)) > _MAX_CUT:
         return text
-    is_double, glob = (
-        len(operator) > 1,
-        "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern),
-    )
+    is_double = len(operator) > 1
+    # of the shell: * is anything, ? one character
+    glob = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
     if operator[0] == "/":
         return re.sub(glob, lambda _: replacement, text, count=0 if is_double else 1)
     if operator[0] == "#":

@@ -398,7 +398,12 @@ def read_local_project(folder: str, files: Files, groups: Names = ()) -> Bluepri
     if found is None:
         return _find_setup(match[1] or ".", files, extras)
     blueprint = read_pyproject(found[1], found[0], files, Selection(extras, groups))
-    return blueprint if blueprint.requirements or not blueprint.gaps else None
+    setup = files.find(posixpath.join(match[1] or ".", "setup.py"))
+    built = read_setup(setup[1], setup[0]) if setup else None
+    if built is not None:  # what setuptools compiles stands there alone
+        blueprint = blueprint.plus(compiles=built.compiles, may_compile=built.may_compile)
+    is_read = blueprint.requirements or blueprint.compiles or not blueprint.gaps
+    return blueprint if is_read else None
 
 
 def read_pyproject(

@@ -674,8 +674,8 @@ def _say_what_helps(events: Iterable[Event], advice: str) -> Remedy:
             name = quote(written[1])
             return Remedy(f"The command wrote what it printed to {name}: explain that file.")
     return Remedy(
-        "Explain the whole output of the command that failed, from its first line: the cause stands"
-        " above the last error, or in the output of another process."
+        "If this is a part, explain the whole output of the command that failed; of several"
+        " processes, that of the one that failed first."
     )
 
 

@@ -376,7 +376,7 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
 
 
 def _judge_compiled_code(log: Log, cuda: str) -> Iterator[Claim]:
-    """Read code that does not load where the driver compiles no PTX of the CUDA that made it."""
+    """Find GPU code that does not load: the driver cannot compile PTX of the CUDA that built it."""
     events = log.select(*_NO_CODE)
     if not events:
         return

@@ -37,7 +37,7 @@ def list_removed(manager: str, packages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def list_chosen(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """List the packages that `ubuntu-drivers install` would take; none where it knows no driver."""
+    """List what `ubuntu-drivers install` would install; nothing where it offers no driver."""
     words = tuple(word.partition(":")[2] for word in argv if word.startswith("nvidia:"))
     options = ("--gpgpu",) if "--gpgpu" in argv else ()
     options = options if words else ("--recommended",)
@@ -48,7 +48,9 @@ def list_chosen(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_chosen(printed: str, kind: str = "") -> tuple[str, ...]:
-    """Parse the driver that Ubuntu's tool takes, with its modules; `kind`: 580-server-open.
+    """Parse which driver package ubuntu-drivers chooses, and the package of its kernel modules.
+
+    `kind`: the end of the driver's name, where one was asked for: 580-server-open.
 
     "nvidia-driver-580 linux-modules-nvidia-580-generic", or the driver alone where it knows no
     modules for this kernel; for computing "nvidia-driver-580-server-open, (kernel modules provided

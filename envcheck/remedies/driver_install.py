@@ -64,7 +64,7 @@ class Offer:
 
     def reaches(self, floor: str, *, exact: bool) -> bool:
         """Return whether its release may be what is needed."""
-        if exact and floor:  # Ubuntu's tool takes what it recommends, whatever is asked for
+        if exact and floor:  # ubuntu-drivers installs the newest of a branch, no exact release
             is_chosen = self.program == "ubuntu-drivers"
             return self.branch in (floor.partition(".")[0], "*") and not is_chosen
         if self.branch == "*":

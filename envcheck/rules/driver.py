@@ -509,13 +509,13 @@ def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -
 
 
 def compiles_ptx(context: Context, cuda: str) -> bool:
-    """Return whether the driver compiles PTX of a CUDA: of its own at most, if that is known."""
+    """Return whether the driver can compile PTX of a CUDA version; true where that is unknown."""
     ceiling = cuda_ceiling(context)
     return ceiling is None or at_least_minor(ceiling, cuda)
 
 
 def cuda_ceiling(context: Context) -> str | None:
-    """Return the newest CUDA that the driver offers, as it says or by its branch."""
+    """Return the newest CUDA version that the driver supports, by its report or its branch."""
     branch = _find_branch(context)
     return context.driver.cuda_driver_version.value or (branch.cuda if branch else None)
 

@@ -52,7 +52,7 @@ def _messages() -> frozenset[str]:
 
 @cache
 def _lines_by_signature() -> dict[str, str]:
-    """Map each signature to the shortest line of the first file that shows it."""
+    """Map each signature to its shortest line in the first file that has one."""
     found: dict[str, str] = {}
     for name in _CORPUS:
         of_file: dict[str, str] = {}

@@ -235,6 +235,15 @@ def test_the_setup_py_of_an_installed_folder_says_whether_cuda_code_is_built(
         assert told(report)[0] == ("toolkit-missing", "ops/setup.py:3")
 
 
+@pytest.mark.parametrize("project", ["[build-system]\n", "[project]\nname = 'a'\n"])
+def test_a_setup_py_beside_a_pyproject_is_read_for_cuda_code(project: str) -> None:
+    files = {"ops/setup.py": extension("CUDAExtension"), "ops/pyproject.toml": project}
+    text = f"FROM {CUDA_124}\nRUN pip install ./ops\n"
+    gate = Gate(Config(), matrix(), "pyproject.toml", TODAY)
+    report = judge_blueprints(read_blueprints(text, "Dockerfile", files.get), gate)[0]
+    assert told(report)[0] == ("toolkit-missing", "ops/setup.py:3")
+
+
 def test_the_last_stage_counts_with_those_it_starts_from() -> None:
     text = f"""ARG TAG=12.4.1-devel-ubuntu22.04
 FROM nvidia/cuda:$TAG AS build
